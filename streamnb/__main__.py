@@ -1,0 +1,5 @@
+"""`python -m streamnb` is the command `streamnb`."""
+
+from streamnb.cli import main
+
+main()

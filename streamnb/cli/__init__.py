@@ -1,0 +1,53 @@
+"""The command line: one file per command, wiring only.
+
+A command's file imports little; what a command needs is imported when it runs, so that --help is quick.
+"""
+
+from typing import Annotated
+
+import typer
+
+from streamnb import __version__
+from streamnb.cli.check import check
+from streamnb.cli.demo import demo
+from streamnb.cli.run import run
+from streamnb.cli.topics import topics
+from streamnb.errors import ConfigError
+
+USAGE_ERROR = 2
+
+app = typer.Typer(
+    name="streamnb",
+    help="Streaming naive Bayes: learns from labelled events, answers the others, counts each exactly once.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+app.command(short_help="Learn from a stream and answer it.")(run)
+app.command(short_help="Say whether a configuration would run.")(check)
+app.command(short_help="Watch it at work on 5574 text messages.")(demo)
+app.add_typer(topics, name="topics")
+
+
+def main() -> None:
+    """Run the command line and exit with one of the codes of `streamnb.errors`."""
+    try:
+        app()
+    except SystemExit as ending:
+        raise SystemExit(ConfigError.exit_code if ending.code == USAGE_ERROR else ending.code) from None
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"streamnb {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    pass

@@ -1,0 +1,125 @@
+"""Builds a daemon from its configuration: every choice between implementations is made here."""
+
+import threading
+from typing import Self
+
+from streamnb import __version__, logs
+from streamnb.config import Config
+from streamnb.engine import Engine
+from streamnb.errors import ConfigError, SnapshotError
+from streamnb.metrics import Metrics
+from streamnb.snapshots import DirectoryStore, Snapshot, SnapshotStore
+from streamnb.transport import Transport
+from streamnb.web import WebServer
+
+log = logs.get("daemon")
+
+
+class Daemon:
+    """An engine, its metrics and its pages. Entering it takes the HTTP port; `run` then works."""
+
+    def __init__(self, config: Config, stop: threading.Event) -> None:
+        self.stop = stop
+        metrics = Metrics(config.app, instance_of(config), __version__)
+        self.transport = transport_of(config, stop)
+        self.store = store_of(config, metrics)
+        try:
+            self.engine = Engine(config, self.transport, self.store, metrics, stop=stop)
+        except (ValueError, TypeError) as error:
+            raise ConfigError(f"model: {error}") from error
+        self._web = WebServer(
+            config.http.host,
+            config.http.port,
+            metrics,
+            lambda: self.engine.status,
+            self.engine.pulse.stuck_seconds,
+            config.watchdog,
+            self.transport.silence,
+        )
+
+    @property
+    def url(self) -> str:
+        """Where the status page is."""
+        return self._web.url
+
+    def run(self) -> None:
+        """Work until `stop` is set or the input ends."""
+        self.engine.run()
+
+    def __enter__(self) -> Self:
+        self._web.start()
+        log.info("web.serves", url=self.url)
+        return self
+
+    def __exit__(self, *ending: object) -> None:
+        self._web.stop()
+
+
+class NoStore:
+    """Keeps nothing: standard input cannot be read again, so there is nothing to go on from."""
+
+    def open(self) -> None:
+        pass
+
+    def save(self, snapshot: Snapshot) -> int:  # noqa: ARG002  # the store's Protocol
+        return 0
+
+    def newest(self) -> Snapshot | None:
+        return None
+
+    def others(self) -> list[Snapshot]:
+        return []
+
+    def close(self) -> None:
+        pass
+
+
+def transport_of(config: Config, stop: threading.Event) -> Transport:
+    """The transport that the configuration names; a client is imported only when it is the one."""
+    match config.transport, config.kafka.client:
+        case "files", _:
+            from streamnb.transport.files import FilesTransport
+
+            return FilesTransport(config.files, config.output, event_bytes=config.limits.event_bytes, stop=stop)
+        case "kafka", "kafka-python":
+            from streamnb.transport.kafka_python import KafkaTransport
+
+            return KafkaTransport(
+                config.app,
+                config.kafka,
+                config.input,
+                config.output,
+                event_bytes=config.limits.event_bytes,
+            )
+    raise ConfigError(f"kafka.client: {config.kafka.client} is not in this version; allowed is kafka-python")
+
+
+def topic_problems(config: Config) -> list[str]:
+    """What stands in the way of reading and writing the configured topics; raise BrokerUnreachable."""
+    from streamnb.transport.kafka_python import check
+
+    return check(config.kafka, config.input, config.output)
+
+
+def store_of(config: Config, metrics: Metrics) -> SnapshotStore:
+    """The store that the configuration names; what is damaged in it is logged and counted."""
+
+    def on_damaged(name: str, error: SnapshotError) -> None:
+        log.warning("snapshot.damaged", snapshot=name, error=error)
+        metrics.snapshot("damaged", 0.0, 0)
+
+    match config.snapshots.store:
+        case "directory" if config.files.input == "-" and config.transport == "files":
+            return NoStore()
+        case "directory":
+            return DirectoryStore(
+                config.snapshots.path, config.app, instance_of(config), config.snapshots.keep, on_damaged
+            )
+        case "topic":
+            raise ConfigError("snapshots.store: topic is not in this version; allowed is directory")
+
+
+def instance_of(config: Config) -> str:
+    """The instance's name, which loading has filled in."""
+    assert config.kafka.instance is not None
+    return config.kafka.instance

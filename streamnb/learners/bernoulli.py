@@ -1,0 +1,221 @@
+"""The Bernoulli block: features that are on or off."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from streamnb.learners.block import Batch, Block, Entries, Likelihood, Sums
+from streamnb.learners.columns import Columns
+from streamnb.learners.kernels import bernoulli as kernel
+from streamnb.learners.kernels.bernoulli import BINS, COLUMN, EVENTS, N_LISTED, WIDTH
+from streamnb.learners.kernels.counts import NO_COLUMN
+from streamnb.learners.kernels.types import Array, Floats, Ints
+from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, grown
+from streamnb.learners.values import LARGEST_NUMBER, finite_number, plain_name, refusal, sort_key
+
+ALLOWED = "real numbers up to 1e120 in magnitude and booleans (absent or None: off)"
+HELD = 1.0 + 1e-9
+"""Taking back may exceed what is held by as much as rounding can have lost."""
+
+
+class BernoulliBlock(Block):
+    """`counts[slot, class]`, `features[slot, field]`, `totals[class + 1, 0]`; the rest only caches what these say."""
+
+    kind = "bernoulli"
+
+    def __init__(self, alpha: float, binarize: float) -> None:
+        self.alpha = alpha
+        self.binarize = binarize
+        self.names = Names()
+        self.columns = Columns()
+        self.counts: Floats = np.zeros((FIRST_CAPACITY, 2))
+        self.features_: Floats = np.zeros((FIRST_CAPACITY, 4))
+        self.totals: Floats = np.zeros((3, 1))
+        self.scalars: Floats = np.zeros(2)
+        self.bins: Ints = np.zeros((2, BINS), np.int64)
+        self.listed: Ints = np.zeros(FIRST_CAPACITY, np.int64)
+        self.cache: Ints = np.zeros((2, kernel.CACHE), np.int64)
+
+    def encode(self, items: Iterable[tuple[Any, Any]]) -> Entries:
+        slots: list[int] = []
+        values: list[float] = []
+        unknown: list[tuple[int, Any]] = []
+        get = self.names.slots.get
+        for name, value in items:
+            if type(name) is not str:
+                name = plain_name(name)
+            if value is None:
+                continue
+            if type(value) is not float and type(value) is not int:
+                number = float(value) if isinstance(value, bool | np.bool_) else finite_number(value)
+                if number is None:
+                    raise refusal("bernoulli", name, value, ALLOWED)
+                value = number
+            if not -LARGEST_NUMBER <= value <= LARGEST_NUMBER:
+                raise refusal("bernoulli", name, value, ALLOWED)
+            slot = get(name, -1)
+            if slot < 0:
+                unknown.append((len(slots), name))
+            slots.append(slot)
+            values.append(1.0 if value > self.binarize else 0.0)
+        return Entries(slots, None, values, unknown)
+
+    def push(self, buffer: Buffer, row: int, entries: Entries, learn: bool) -> None:
+        if entries.unknown:
+            buffer.resolve(self.names, entries.slots, entries.unknown, learn)
+        buffer.push(row, entries.slots, None, entries.values)
+
+    def settle(self, buffer: Buffer, n_classes: int) -> None:
+        start = len(self.names)
+        for name in buffer.fresh:
+            self.names.add(name)
+        self._make_room(n_classes)
+        for slot in range(start, len(self.names)):
+            self.features_[slot, COLUMN] = self.columns.number(self.names.names[slot])
+
+    def _make_room(self, n_classes: int) -> None:
+        self.counts = grown(self.counts, [len(self.names), n_classes])
+        self.features_ = grown(self.features_, [len(self.counts), 4])
+        self.listed = grown(self.listed, [len(self.counts)])
+        self.totals = grown(self.totals, [n_classes + 1, 1])
+        self.bins = grown(self.bins, [n_classes, BINS])
+        self.cache = grown(self.cache, [n_classes, kernel.CACHE])
+
+    def predict_learn(self, buffer: Buffer, batch: Batch, sums: Sums) -> None:
+        kernel.predict_learn(
+            self.counts, self.features_, self.totals, self.scalars, self.bins, self.listed, self.cache, self.alpha,
+            len(self.names), batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.values, batch.widths,
+            batch.labels, batch.weights, batch.decay, sums.joint, sums.limits, sums.flags, sums.unseen,
+        )  # fmt: skip
+        self.columns.learned(batch)
+
+    def learn(self, buffer: Buffer, batch: Batch) -> None:
+        kernel.learn(
+            self.counts, self.features_, self.totals, self.scalars, self.bins, self.listed, self.cache,
+            len(self.names), batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.values, batch.widths,
+            batch.labels, batch.weights, batch.decay,
+        )  # fmt: skip
+        self.columns.learned(batch)
+
+    def fold(self) -> None:
+        """Count the rows of arrays on each of their columns, as if their names had been given."""
+        for slot, rows in self.columns.folded(self.names.slots):
+            self.features_[slot, EVENTS] += rows
+        self.scalars[WIDTH] = 0.0
+
+    def check_unlearn(self, entries: Entries, label: int, w: float, last: bool) -> None:
+        assert entries.values is not None
+        self.fold()
+        n_names = len(self.names)
+        on = np.zeros(n_names, np.bool_)
+        for slot, value in zip(entries.slots, entries.values, strict=True):
+            if slot < 0 or self.features_[slot, EVENTS] == 0.0:
+                raise ValueError("a feature of this event was never learned")
+            on[slot] = value > 0.0
+        held = self.counts[:n_names, label]
+        n = self.totals[label + 1, 0]
+        if w > n * HELD or (last and abs(n - w) > 1e-9 * n):
+            raise ValueError(f"weight {w!r} is not among the {n!r} that this class holds")
+        for slot in np.flatnonzero(on & (w > held * HELD)):
+            raise ValueError(f"bernoulli feature {self.names.names[slot]!r}: on was never learned with this weight")
+        for slot in np.flatnonzero(~on & (held - (n - w) > 1e-9 * n)):
+            raise ValueError(f"bernoulli feature {self.names.names[slot]!r}: off was never learned with this weight")
+        for slot, value in zip(entries.slots, entries.values, strict=True):
+            if self.features_[slot, EVENTS] == 1.0:
+                rest = self.counts[slot].sum() - (w if value > 0.0 else 0.0)
+                if rest > 1e-9 * self.counts[slot].sum():
+                    raise ValueError(f"bernoulli feature {self.names.names[slot]!r}: its last event was another one")
+
+    def unlearn(self, entries: Entries, label: int, w: float, order: Ints) -> None:  # noqa: ARG002
+        assert entries.values is not None
+        n_names = len(self.names)
+        n = max(self.totals[label + 1, 0] - w, 0.0)
+        self.totals[label + 1, 0] = n
+        for slot, value in zip(entries.slots, entries.values, strict=True):
+            self.features_[slot, EVENTS] -= 1.0
+            if value > 0.0:
+                self.counts[slot, label] = max(self.counts[slot, label] - w, 0.0)
+        np.minimum(self.counts[:n_names, label], n, out=self.counts[:n_names, label])
+        for slot in sorted(entries.slots, reverse=True):
+            if self.features_[slot, EVENTS] == 0.0:
+                last = self.names.forget(slot)
+                for array in (self.counts, self.features_):
+                    array[slot] = array[last]
+                    array[last] = 0.0
+        self._refresh()
+
+    def _refresh(self) -> None:
+        n_names = len(self.names)
+        known = self.features_[:n_names, EVENTS] > 0.0
+        known |= self.features_[:n_names, COLUMN] < self.scalars[WIDTH]
+        self.totals[0, 0] = float(known.sum())
+        kernel.rebuild(
+            self.counts, self.features_, self.scalars, self.bins, self.listed, self.cache, n_names, len(self.bins)
+        )
+
+    def forget_class(self, label: int, last: int) -> None:
+        for array, c, end in (
+            (self.counts.T, label, last),
+            (self.totals, label + 1, last + 1),
+        ):
+            array[c] = array[end]
+            array[end] = 0.0
+        self._refresh()
+
+    def scale(self, factor: float, n_classes: int) -> None:
+        kernel.scale(self.counts, self.totals, factor, len(self.names), n_classes)
+        self._refresh()
+
+    def merge(self, other: Self, classes: Ints, n_classes: int) -> None:
+        self.fold()
+        other = other.copy()
+        other.fold()
+        for name in other.names.names:
+            if name not in self.names.slots:
+                self.names.add(name)
+        self._make_room(n_classes)
+        slots = np.array([self.names.slots[name] for name in other.names.names], np.int64)
+        self.counts[np.ix_(slots, classes)] += other.counts[: len(slots), : len(classes)]
+        self.features_[slots, EVENTS] += other.features_[: len(slots), EVENTS]
+        self.features_[slots, COLUMN] = other.features_[: len(slots), COLUMN]
+        self.totals[classes + 1] += other.totals[1 : len(classes) + 1]
+        self._refresh()
+
+    def features(self) -> list[Any]:
+        return list(self.names.names)
+
+    def dump(self, order: Ints) -> tuple[dict[str, Any], list[Array]]:
+        self.fold()
+        names = sorted(self.names.names, key=sort_key)
+        slots = np.array([self.names.slots[name] for name in names], np.int64)
+        arrays = [self.counts[np.ix_(slots, order)], self.features_[slots, EVENTS], self.totals[order + 1, 0]]
+        return {"features": names}, arrays
+
+    def load(self, names: Mapping[str, Any], arrays: list[Array], n_classes: int) -> None:
+        self.names = Names()
+        self.columns = Columns()
+        for name in names["features"]:
+            self.names.add(name)
+        n_names = len(self.names)
+        self.counts = grown(arrays[0], [FIRST_CAPACITY, n_classes])
+        self.features_ = np.zeros((len(self.counts), 4))
+        self.features_[:n_names, EVENTS] = arrays[1]
+        self.features_[:n_names, COLUMN] = [self.columns.number(name) for name in self.names.names]
+        self.totals = np.zeros((self.counts.shape[1] + 1, 1))
+        self.totals[1 : n_classes + 1, 0] = arrays[2]
+        self.scalars = np.zeros(2)
+        self._make_room(n_classes)
+        self._refresh()
+
+    def table(self, labels: list[Any], order: Ints, read: float) -> Iterable[Likelihood]:
+        for name in sorted(self.names.names, key=sort_key):
+            numbers = {}
+            for label, c in zip(labels, order, strict=True):
+                count, n = (read * float(v) for v in (self.counts[self.names.slots[name], c], self.totals[c + 1, 0]))
+                total = n + 2.0 * self.alpha
+                numbers[label] = {"p": (count + self.alpha) / total if total > 0.0 else 0.5, "count": count, "n": n}
+            yield Likelihood(name, None, numbers)
+
+
+__all__ = ["N_LISTED", "NO_COLUMN", "BernoulliBlock"]

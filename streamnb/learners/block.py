@@ -1,0 +1,124 @@
+"""What every likelihood block can do: the machinery of a model runs over a list of these."""
+
+import abc
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+
+from streamnb.learners.kernels.types import Array, Floats, Ints
+from streamnb.learners.tables import Buffer, Names
+
+NOTHING = np.zeros((0, 2))
+
+
+class Entries(NamedTuple):
+    """One event as one block sees it: slots (-1: not known), what goes with each, and the names of the -1s."""
+
+    slots: list[int]
+    extras: list[int] | None
+    values: list[float] | None
+    unknown: list[Any]
+
+
+@dataclass(slots=True)
+class Batch:
+    """The rows of a batch as the kernels take them; `decay` is empty without half_life."""
+
+    n_rows: int
+    n_classes: int
+    order: Ints
+    labels: Ints
+    weights: Floats
+    widths: Ints
+    decay: Floats
+
+
+@dataclass(slots=True)
+class Sums:
+    """What the blocks add up: `joint[row, class]`, the limits' bookkeeping, and how many names were never learned."""
+
+    joint: Floats
+    limits: Floats
+    flags: Ints
+    unseen: Ints
+
+
+class Likelihood(NamedTuple):
+    """One line of a likelihood table: the numbers of one feature (and category or token), per label."""
+
+    feature: Any
+    value: Any
+    numbers: Mapping[Any, Mapping[str, float]]
+
+
+class Block(abc.ABC):
+    """One likelihood block: raw sufficient statistics of some features, per class, and how they are read."""
+
+    kind: str
+
+    @abc.abstractmethod
+    def push(self, buffer: Buffer, row: int, entries: Entries, learn: bool) -> None:
+        """Append a validated event to a batch."""
+
+    @abc.abstractmethod
+    def settle(self, buffer: Buffer, n_classes: int) -> None:
+        """Take up the batch's new names, and make room for them and for this many classes."""
+
+    @abc.abstractmethod
+    def predict_learn(self, buffer: Buffer, batch: Batch, sums: Sums) -> None:
+        """Read each row and then learn it if it has a label, in order."""
+
+    @abc.abstractmethod
+    def learn(self, buffer: Buffer, batch: Batch) -> None:
+        """Learn each row that has a label, in order."""
+
+    @abc.abstractmethod
+    def check_unlearn(self, entries: Entries, label: int, w: float, last: bool) -> None:
+        """Raise ValueError if this event cannot have been learned; `last`: it would be the last one of its class."""
+
+    @abc.abstractmethod
+    def unlearn(self, entries: Entries, label: int, w: float, order: Ints) -> None:
+        """Take back an event that `check_unlearn` has let pass."""
+
+    @abc.abstractmethod
+    def forget_class(self, label: int, last: int) -> None:
+        """Zero a class's statistics and move those of the last class into its slot."""
+
+    @abc.abstractmethod
+    def scale(self, factor: float, n_classes: int) -> None:
+        """Multiply every weight by a power of two."""
+
+    @abc.abstractmethod
+    def merge(self, other: Self, classes: Ints, n_classes: int) -> None:
+        """Add another block's statistics; `classes[c]` is this model's slot for the other's class c."""
+
+    @abc.abstractmethod
+    def features(self) -> list[Any]:
+        """The known features, unsorted."""
+
+    @abc.abstractmethod
+    def dump(self, order: Ints) -> tuple[dict[str, Any], list[Array]]:
+        """Return names (as JSON) and arrays, both in sorted order: the block's whole state."""
+
+    @abc.abstractmethod
+    def load(self, names: Mapping[str, Any], arrays: list[Array], n_classes: int) -> None:
+        """Take over a dumped state; classes are in the slots 0, 1, ..."""
+
+    @abc.abstractmethod
+    def table(self, labels: list[Any], order: Ints, read: float) -> Iterable[Likelihood]:
+        """Yield what each feature says, per class, in sorted order."""
+
+    def copy(self) -> Self:
+        """Return an independent copy, as fast as its arrays are copied."""
+        twin = object.__new__(type(self))
+        for name, value in self.__dict__.items():
+            if isinstance(value, np.ndarray | Names):
+                value = value.copy()
+            elif isinstance(value, list):
+                value = [item.copy() if isinstance(item, dict) else item for item in value]
+            elif isinstance(value, dict):
+                value = value.copy()
+            twin.__dict__[name] = value
+        return twin

@@ -1,0 +1,204 @@
+"""The Gaussian block: moments per feature and class."""
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+
+from streamnb.learners.block import Batch, Block, Entries, Likelihood, Sums
+from streamnb.learners.kernels import gaussian as kernel
+from streamnb.learners.kernels import moments
+from streamnb.learners.kernels.gaussian import ANCHOR, EVENTS, FIELDS, M2, M2_LOW, MEAN, MEAN_LOW, N, N_LOW
+from streamnb.learners.kernels.types import Array, Floats, Ints
+from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, grown
+from streamnb.learners.values import LARGEST_NUMBER, finite_number, plain_name, refusal, sort_key
+
+ALLOWED = "real numbers up to 1e120 in magnitude (missing: absent, None or NaN)"
+
+
+def _pair(x: Fraction) -> tuple[float, float]:
+    high = float(x)
+    return high, float(x - Fraction(high))
+
+
+class GaussianBlock(Block):
+    """`cells[feature, class + 1, field]`, column 0 over all classes; `variances` and `scalars` only cache what they say."""
+
+    kind = "gaussian"
+
+    def __init__(self, var_smoothing: float, ddof: float) -> None:
+        self.var_smoothing = var_smoothing
+        self.ddof = ddof
+        self.names = Names()
+        self.cells: Floats = np.zeros((FIRST_CAPACITY, 3, FIELDS))
+        self.variances: Floats = np.zeros(FIRST_CAPACITY)
+        self.scalars: Floats = np.array([0.0, -1.0])
+        self.refuses_unlearning = False
+
+    def encode(self, items: Iterable[tuple[Any, Any]]) -> Entries:
+        slots: list[int] = []
+        values: list[float] = []
+        unknown: list[tuple[int, Any]] = []
+        get = self.names.slots.get
+        for name, value in items:
+            if type(value) is not float:
+                if value is None:
+                    if type(name) is not str:
+                        plain_name(name)
+                    continue
+                number = finite_number(value)
+                if number is None:
+                    raise refusal("gaussian", name, value, ALLOWED)
+                value = number
+            if not -LARGEST_NUMBER <= value <= LARGEST_NUMBER:
+                if value != value:
+                    if type(name) is not str:
+                        plain_name(name)
+                    continue
+                raise refusal("gaussian", name, value, ALLOWED)
+            if type(name) is not str:
+                name = plain_name(name)
+            slot = get(name, -1)
+            if slot < 0:
+                unknown.append((len(slots), name))
+            slots.append(slot)
+            values.append(value)
+        return Entries(slots, None, values, unknown)
+
+    def push(self, buffer: Buffer, row: int, entries: Entries, learn: bool) -> None:
+        if entries.unknown:
+            buffer.resolve(self.names, entries.slots, entries.unknown, learn)
+        buffer.push(row, entries.slots, None, entries.values)
+
+    def settle(self, buffer: Buffer, n_classes: int) -> None:
+        for name in buffer.fresh:
+            self.names.add(name)
+        self.cells = grown(self.cells, [len(self.names), n_classes + 1, FIELDS])
+        self.variances = grown(self.variances, [len(self.cells)])
+
+    def predict_learn(self, buffer: Buffer, batch: Batch, sums: Sums) -> None:
+        kernel.predict_learn(
+            self.cells, self.variances, self.scalars, self.var_smoothing, self.ddof, len(self.names.names),
+            batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.values, batch.labels, batch.weights,
+            batch.decay, sums.joint, sums.limits, sums.flags, sums.unseen,
+        )  # fmt: skip
+
+    def learn(self, buffer: Buffer, batch: Batch) -> None:
+        kernel.learn(
+            self.cells, self.variances, self.scalars, len(self.names.names), batch.n_classes, batch.n_rows,
+            buffer.starts, buffer.slots, buffer.values, batch.labels, batch.weights, batch.decay,
+        )  # fmt: skip
+
+    def check_unlearn(self, entries: Entries, label: int, w: float, last: bool) -> None:
+        assert entries.values is not None
+        for slot, x in zip(entries.slots, entries.values, strict=True):
+            if slot < 0 or self.cells[slot, label + 1, EVENTS] == 0.0:
+                raise ValueError(f"{x!r} was never learned for this class: the feature never came with it")
+            self._without(slot, label + 1, x, w)
+        if last:
+            held = self.cells[: len(self.names), label + 1, EVENTS].sum()
+            if held != len(entries.slots):
+                raise ValueError("the last event of this class had other features")
+
+    def _without(self, f: int, column: int, x: float, w: float) -> Floats:
+        """Return the cell less one value (West 1979 backwards, in exact arithmetic); refuse what it cannot hold."""
+        cell = self.cells[f, column]
+        n = Fraction(cell[N]) + Fraction(cell[N_LOW])
+        mean = Fraction(cell[ANCHOR]) + Fraction(cell[MEAN]) + Fraction(cell[MEAN_LOW])
+        m2 = Fraction(cell[M2]) + Fraction(cell[M2_LOW])
+        weight, delta = Fraction(w), Fraction(x) - mean
+        out = np.zeros(FIELDS)
+        events = cell[EVENTS] - 1.0
+        name = self.names.names[f]
+        tolerance = (m2 + weight * delta * delta) / 10**9
+        if events == 0.0:
+            if abs(n - weight) > n / 10**9:
+                raise ValueError(f"gaussian feature {name!r}: weight {w!r} is not the {float(n)!r} that is held")
+            if delta * delta * weight > tolerance and abs(delta) > (abs(Fraction(x)) + abs(Fraction(cell[ANCHOR]))) / 10**9:
+                raise ValueError(f"gaussian feature {name!r}: {x!r} was never learned, only {float(mean)!r} is held")
+            return out
+        rest = n - weight
+        if rest <= 0:
+            raise ValueError(f"gaussian feature {name!r}: weight {w!r} is above the {float(n)!r} that is held")
+        left = m2 - weight * delta * delta * n / rest
+        if left < -tolerance or (events == 1.0 and left > tolerance):
+            raise ValueError(f"gaussian feature {name!r}: {x!r} cannot have been learned, the variance forbids it")
+        mean -= delta * weight / rest
+        out[EVENTS] = events
+        out[N], out[N_LOW] = _pair(rest)
+        out[ANCHOR] = float(mean)
+        if left > tolerance:
+            out[MEAN], out[MEAN_LOW] = _pair(mean - Fraction(out[ANCHOR]))
+            out[M2], out[M2_LOW] = _pair(left)
+        return out
+
+    def unlearn(self, entries: Entries, label: int, w: float, order: Ints) -> None:
+        assert entries.values is not None
+        for slot, x in zip(entries.slots, entries.values, strict=True):
+            self.cells[slot, label + 1] = self._without(slot, label + 1, x, w)
+            moments.pool(self.cells, slot, order)
+        for slot in sorted(entries.slots, reverse=True):
+            if self.cells[slot, 0, EVENTS] == 0.0:
+                last = self.names.forget(slot)
+                self.cells[slot] = self.cells[last]
+                self.cells[last] = 0.0
+        self._refresh()
+
+    def _refresh(self) -> None:
+        self.variances[len(self.names) :] = 0.0
+        kernel.refresh_all(self.cells, self.variances, self.scalars, len(self.names))
+
+    def forget_class(self, label: int, last: int) -> None:
+        self.cells[:, label + 1] = self.cells[:, last + 1]
+        self.cells[:, last + 1] = 0.0
+
+    def scale(self, factor: float, n_classes: int) -> None:
+        kernel.scale(self.cells, factor, len(self.names), n_classes)
+        self._refresh()
+
+    def merge(self, other: Self, classes: Ints, n_classes: int) -> None:
+        for name in other.names.names:
+            if name not in self.names.slots:
+                self.names.add(name)
+        self.cells = grown(self.cells, [len(self.names), n_classes + 1, FIELDS])
+        self.variances = grown(self.variances, [len(self.cells)])
+        slots = np.array([self.names.slots[name] for name in other.names.names], np.int64)
+        moments.merge(self.cells, other.cells, slots, classes)
+        self._refresh()
+
+    def features(self) -> list[Any]:
+        return list(self.names.names)
+
+    def dump(self, order: Ints) -> tuple[dict[str, Any], list[Array]]:
+        names = sorted(self.names.names, key=sort_key)
+        slots = np.array([self.names.slots[name] for name in names], np.int64)
+        columns = np.concatenate([[0], order + 1]).astype(np.int64)
+        return {"features": names}, [self.cells[slots][:, columns]]
+
+    def load(self, names: Mapping[str, Any], arrays: list[Array], n_classes: int) -> None:
+        self.names = Names()
+        for name in names["features"]:
+            self.names.add(name)
+        self.cells = grown(arrays[0], [FIRST_CAPACITY, n_classes + 1, FIELDS])
+        self.variances = np.zeros(len(self.cells))
+        self._refresh()
+
+    def epsilon(self) -> float:
+        """The variance added to every cell."""
+        return self.var_smoothing * float(self.scalars[kernel.WIDEST])
+
+    def table(self, labels: list[Any], order: Ints, read: float) -> Iterable[Likelihood]:
+        for name in sorted(self.names.names, key=sort_key):
+            numbers = {}
+            for label, c in zip(labels, order, strict=True):
+                cell = self.cells[self.names.slots[name], c + 1]
+                if cell[N] == 0.0:
+                    cell = self.cells[self.names.slots[name], 0]
+                variance = cell[M2] / (cell[N] - self.ddof) if cell[N] > self.ddof else 0.0
+                numbers[label] = {
+                    "mean": float(cell[ANCHOR] + cell[MEAN]),
+                    "variance": float(variance) + self.epsilon(),
+                    "n": float(self.cells[self.names.slots[name], c + 1, N]) * read,
+                }
+            yield Likelihood(name, None, numbers)

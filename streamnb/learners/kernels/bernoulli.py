@@ -1,0 +1,342 @@
+"""Features that are on or off: how often each was on with each class. Absent features speak too.
+
+`counts[slot, class]` is k, `totals[c + 1, 0]` the n of class c, `totals[0, 0]` the number of known features.
+The sum over absent features, sum_f log((n - k_f + alpha) / (n + 2 alpha)), is taken over a histogram of the whole k below
+`BINS` (equal counts share a logarithm) and a list of the features with other counts. It is a sum of integers (`fixed`), so
+which of the two holds a feature, and in what order, cannot change a bit of it.
+"""
+
+import math
+
+import numpy as np
+
+from streamnb.learners.kernels.counts import COLUMN, EVENTS, GROUP, WIDTH, is_known, widen
+from streamnb.learners.kernels.jit import jit
+from streamnb.learners.kernels.sums import FACTORS, LARGEST_FACTOR, SMALLEST_FACTOR, fixed, unfixed
+from streamnb.learners.kernels.types import Floats, Ints
+
+__all__ = ["BINS", "COLUMN", "EVENTS", "GROUP", "LISTED", "N_LISTED", "WIDTH", "learn", "predict_learn", "rebuild"]
+
+LISTED = 1
+N_LISTED = 1
+BINS = 256
+VALID, HIGH, LOW, ZEROS, PRESENT, BASE_HIGH, BASE_LOW = range(7)
+CACHE = 7
+
+
+@jit
+def fits_bin(k: float) -> bool:
+    return k < BINS and k == math.floor(k)
+
+
+@jit
+def enlist(
+    counts: Floats, features: Floats, scalars: Floats, bins: Ints, listed: Ints, slot: int, n_classes: int
+) -> None:
+    """Move a feature from the histogram to the list."""
+    for c in range(n_classes):
+        if counts[slot, c] > 0.0:
+            bins[c, int(counts[slot, c])] -= 1
+    features[slot, LISTED] = 1.0
+    listed[int(scalars[N_LISTED])] = slot
+    scalars[N_LISTED] += 1.0
+
+
+@jit
+def rebuild(
+    counts: Floats,
+    features: Floats,
+    scalars: Floats,
+    bins: Ints,
+    listed: Ints,
+    cache: Ints,
+    n_slots: int,
+    n_classes: int,
+) -> None:
+    """Sort every feature into the histogram or the list anew."""
+    bins[:] = 0
+    cache[:] = 0
+    scalars[N_LISTED] = 0.0
+    for slot in range(n_slots):
+        binned = True
+        for c in range(n_classes):
+            k = counts[slot, c]
+            if k > 0.0:
+                cache[c, PRESENT] += 1
+            if not fits_bin(k):
+                binned = False
+        features[slot, LISTED] = 0.0 if binned else 1.0
+        if binned:
+            for c in range(n_classes):
+                if counts[slot, c] > 0.0:
+                    bins[c, int(counts[slot, c])] += 1
+        else:
+            listed[int(scalars[N_LISTED])] = slot
+            scalars[N_LISTED] += 1.0
+
+
+@jit
+def log_off(k: float, n: float, alpha: float, read: float) -> float:
+    """Return log((n - k + alpha) / (n + 2 alpha)), or -log n where that is impossible."""
+    total = read * n + 2.0 * alpha
+    if total == 0.0:
+        return math.log(0.5)
+    on = (read * k + alpha) / total
+    if on < 0.5:
+        return math.log1p(-on)
+    off = read * max(n - k, 0.0) + alpha
+    return math.log(off / total) if off > 0.0 else -math.log(total)
+
+
+@jit
+def sum_absent(
+    counts: Floats,
+    totals: Floats,
+    scalars: Floats,
+    bins: Ints,
+    listed: Ints,
+    cache: Ints,
+    alpha: float,
+    read: float,
+    c: int,
+) -> None:
+    """Cache, for one class, the sum over its features with k > 0, and the term of a feature with k = 0."""
+    n = totals[c + 1, 0]
+    high, low, zeros = 0, 0, 0
+    for k in range(1, BINS):
+        same = bins[c, k]
+        if same > 0:
+            h, l = fixed(log_off(k, n, alpha, read))
+            high += same * h
+            low += same * l
+            if alpha == 0.0 and k >= n:
+                zeros += same
+    for place in range(int(scalars[N_LISTED])):
+        count = counts[listed[place], c]
+        if count > 0.0:
+            h, l = fixed(log_off(count, n, alpha, read))
+            high += h
+            low += l
+            if alpha == 0.0 and count >= n:
+                zeros += 1
+    cache[c, VALID] = 1
+    cache[c, HIGH] = high
+    cache[c, LOW] = low
+    cache[c, ZEROS] = zeros
+    cache[c, BASE_HIGH], cache[c, BASE_LOW] = fixed(log_off(0.0, n, alpha, read))
+
+
+@jit
+def scale(
+    counts: Floats, totals: Floats, factor: float, n_slots: int, n_classes: int
+) -> None:
+    """Multiply every weight by a power of two."""
+    for slot in range(n_slots):
+        for c in range(n_classes):
+            counts[slot, c] *= factor
+    totals[1:] *= factor
+
+
+@jit
+def learn_row(
+    counts: Floats,
+    features: Floats,
+    totals: Floats,
+    scalars: Floats,
+    bins: Ints,
+    listed: Ints,
+    cache: Ints,
+    n_slots: int,
+    n_classes: int,
+    slots: Ints,
+    values: Floats,
+    start: int,
+    stop: int,
+    width: int,
+    label: int,
+    w: float,
+) -> None:
+    """Add one event to the counts of its class."""
+    if width > scalars[WIDTH]:
+        widen(features, scalars, totals[:1], n_slots, width)
+    totals[label + 1, 0] += w  # not compensated: the k of a feature that is always on must stay equal to it
+    cache[label, VALID] = 0
+    for i in range(start, stop):
+        slot = slots[i]
+        if width == 0:  # a row of an array presents its columns by its width
+            if not is_known(features, scalars, slot):
+                totals[0, 0] += 1.0
+            features[slot, EVENTS] += 1.0
+        if values[i] == 0.0:
+            continue
+        k = counts[slot, label]
+        if k == 0.0:
+            cache[label, PRESENT] += 1
+        if features[slot, LISTED] == 0.0:
+            if fits_bin(k + w):
+                if k > 0.0:
+                    bins[label, int(k)] -= 1
+                bins[label, int(k + w)] += 1
+            else:
+                enlist(counts, features, scalars, bins, listed, slot, n_classes)
+        counts[slot, label] = k + w
+
+
+@jit
+def read_row(
+    counts: Floats,
+    features: Floats,
+    totals: Floats,
+    scalars: Floats,
+    bins: Ints,
+    listed: Ints,
+    cache: Ints,
+    alpha: float,
+    read: float,
+    n_classes: int,
+    slots: Ints,
+    values: Floats,
+    start: int,
+    stop: int,
+    joint: Floats,
+    limits: Floats,
+    flags: Ints,
+    work: Floats,
+    sums: Ints,
+) -> int:
+    """Add log P(on and off | class) of one event to `joint[class]`; return how many of its features were never learned.
+
+    With alpha = 0 an impossible state adds 1 to the power of alpha in `limits[class, 3]`, and 1 / n to the coefficient.
+    """
+    unseen = 0
+    factors = 0
+    for c in range(n_classes):
+        if cache[c, VALID] == 0:
+            sum_absent(counts, totals, scalars, bins, listed, cache, alpha, read, c)
+        zero = int(totals[0, 0]) - cache[c, PRESENT]
+        sums[0, c] = cache[c, HIGH] + zero * cache[c, BASE_HIGH]
+        sums[1, c] = cache[c, LOW] + zero * cache[c, BASE_LOW]
+        sums[2, c] = cache[c, ZEROS]
+        work[0, c] = 0.0
+        work[1, c] = 1.0
+    for i in range(start, stop):
+        slot = slots[i]
+        if not is_known(features, scalars, slot):
+            unseen += 1
+            continue
+        if values[i] == 0.0:
+            continue
+        factors += 1
+        for c in range(n_classes):
+            k = counts[slot, c]
+            n = totals[c + 1, 0]
+            on = read * k + alpha
+            off = read * max(n - k, 0.0) + alpha
+            if on == 0.0 and off == 0.0:  # nothing learned and alpha = 0: on is as likely as off
+                continue
+            ratio = on / off
+            if SMALLEST_FACTOR <= ratio <= LARGEST_FACTOR:
+                work[1, c] *= ratio
+                continue
+            h, l = fixed(log_off(k, n, alpha, read))
+            sums[0, c] -= h
+            sums[1, c] -= l
+            if off == 0.0:
+                sums[2, c] -= 1
+            if on == 0.0:
+                sums[2, c] += 1
+                on = 1.0
+            work[0, c] += math.log(on / (read * n + 2.0 * alpha))
+        if factors == FACTORS:
+            factors = 0
+            for c in range(n_classes):
+                work[0, c] += math.log(work[1, c])
+                work[1, c] = 1.0
+    for c in range(n_classes):
+        if factors > 0:
+            work[0, c] += math.log(work[1, c])
+        joint[c] += unfixed(sums[0, c], sums[1, c]) + work[0, c]
+        if sums[2, c] != 0:
+            limits[c, 3] += sums[2, c]
+            flags[0] = 1
+    return unseen
+
+
+@jit
+def predict_learn(
+    counts: Floats,
+    features: Floats,
+    totals: Floats,
+    scalars: Floats,
+    bins: Ints,
+    listed: Ints,
+    cache: Ints,
+    alpha: float,
+    n_slots: int,
+    n_classes: int,
+    n_rows: int,
+    starts: Ints,
+    slots: Ints,
+    values: Floats,
+    widths: Ints,
+    labels: Ints,
+    weights: Floats,
+    decay: Floats,
+    joint: Floats,
+    limits: Floats,
+    flags: Ints,
+    unseen: Ints,
+) -> None:
+    """Read every row, and learn those that have a label."""
+    work = np.empty((2, n_classes))
+    sums = np.empty((3, n_classes), np.int64)
+    last = -1.0
+    for i in range(n_rows):
+        read = decay[i, 1] if decay.shape[0] > 0 else 1.0
+        if decay.shape[0] > 0 and read != last:
+            cache[:, VALID] = 0
+            last = read
+        unseen[i] += read_row(
+            counts, features, totals, scalars, bins, listed, cache, alpha, read, n_classes,
+            slots, values, starts[i], starts[i + 1], joint[i], limits[i], flags, work, sums,
+        )  # fmt: skip
+        if labels[i] >= 0:
+            if decay.shape[0] > 0 and decay[i, 0] != 1.0:
+                scale(counts, totals, decay[i, 0], n_slots, n_classes)
+                rebuild(counts, features, scalars, bins, listed, cache, n_slots, n_classes)
+            learn_row(
+                counts, features, totals, scalars, bins, listed, cache, n_slots, n_classes,
+                slots, values, starts[i], starts[i + 1], widths[i], labels[i], weights[i],
+            )  # fmt: skip
+
+
+@jit
+def learn(
+    counts: Floats,
+    features: Floats,
+    totals: Floats,
+    scalars: Floats,
+    bins: Ints,
+    listed: Ints,
+    cache: Ints,
+    n_slots: int,
+    n_classes: int,
+    n_rows: int,
+    starts: Ints,
+    slots: Ints,
+    values: Floats,
+    widths: Ints,
+    labels: Ints,
+    weights: Floats,
+    decay: Floats,
+) -> None:
+    """Learn every row that has a label."""
+    for i in range(n_rows):
+        if labels[i] >= 0:
+            if decay.shape[0] > 0 and decay[i, 0] != 1.0:
+                scale(counts, totals, decay[i, 0], n_slots, n_classes)
+                rebuild(counts, features, scalars, bins, listed, cache, n_slots, n_classes)
+            learn_row(
+                counts, features, totals, scalars, bins, listed, cache, n_slots, n_classes,
+                slots, values, starts[i], starts[i + 1], widths[i], labels[i], weights[i],
+            )  # fmt: skip

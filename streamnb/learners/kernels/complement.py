@@ -1,0 +1,199 @@
+"""Counts of tokens read by their complement: each class is scored by what all the others hold (Rennie et al. 2003).
+
+The state is that of `counts`, with one group.
+"""
+
+import math
+
+import numpy as np
+
+from streamnb.learners.kernels import counts as multinomial
+from streamnb.learners.kernels.counts import is_known
+from streamnb.learners.kernels.jit import jit
+from streamnb.learners.kernels.sums import FACTORS, SMALLEST_FACTOR, fixed, unfixed
+from streamnb.learners.kernels.types import Floats, Ints
+
+
+@jit
+def others(row: Floats, offset: int, order: Ints, n_classes: int, out: Floats) -> None:
+    """Write to `out[class]` the sum of `row` over all other classes: no subtraction, so nothing cancels."""
+    before = 0.0
+    for j in range(n_classes):
+        c = order[j]
+        out[c] = before
+        before += row[offset + c]
+    after = 0.0
+    for j in range(n_classes - 1, -1, -1):
+        c = order[j]
+        out[c] += after
+        after += row[offset + c]
+
+
+@jit
+def inverse_totals(groups: Floats, alpha: float, read: float, order: Ints, n_classes: int, out: Floats) -> None:
+    """Write 1 / (total of the others + alpha V); with alpha = 0 and no others, -1 / V."""
+    if n_classes == 0:
+        return
+    others(groups[0], 1, order, n_classes, out)
+    size = groups[0, 0]
+    for c in range(n_classes):
+        total = read * out[c]
+        out[c] = 1.0 / (total + alpha * size) if total > 0.0 or alpha > 0.0 else -1.0 / size
+
+
+@jit
+def magnitudes(
+    counts: Floats,
+    features: Floats,
+    scalars: Floats,
+    alpha: float,
+    read: float,
+    order: Ints,
+    n_slots: int,
+    n_classes: int,
+    work: Floats,
+    sums: Floats,
+) -> None:
+    """Write to `sums[0, class]` the sum of |log theta| over all known features, to `sums[1, class]` how many are infinite."""
+    high = np.zeros(n_classes, np.int64)
+    low = np.zeros(n_classes, np.int64)
+    sums[1, :n_classes] = 0.0
+    for slot in range(n_slots):
+        if not is_known(features, scalars, slot):
+            continue
+        others(counts[slot], 0, order, n_classes, work[3])
+        for c in range(n_classes):
+            factor = alpha + read * work[3, c]
+            if factor == 0.0:
+                factor = 1.0
+                if work[2, c] > 0.0:
+                    sums[1, c] += 1.0
+            h, l = fixed(-math.log(factor * abs(work[2, c])))
+            high[c] += h
+            low[c] += l
+    for c in range(n_classes):
+        sums[0, c] = unfixed(high[c], low[c])
+
+
+@jit
+def normalised(theta: float, impossible: bool, magnitude: float, n_infinite: float) -> float:
+    """Return |log theta| over the sum of magnitudes; its limit where alpha = 0 makes some of them infinite."""
+    if n_infinite > 0.0:
+        return 1.0 / n_infinite if impossible else 0.0
+    return -math.log(theta) / magnitude if magnitude > 0.0 else 0.0
+
+
+@jit
+def read_row(
+    counts: Floats,
+    features: Floats,
+    groups: Floats,
+    scalars: Floats,
+    alpha: float,
+    norm: int,
+    read: float,
+    order: Ints,
+    n_slots: int,
+    n_classes: int,
+    slots: Ints,
+    values: Floats,
+    start: int,
+    stop: int,
+    fresh: int,
+    joint: Floats,
+    limits: Floats,
+    flags: Ints,
+    work: Floats,
+    sums: Floats,
+) -> int:
+    """Add the complement's weights of one event to `joint[class]`; return how many tokens were never learned.
+
+    A token that no other class holds speaks for its class without bound as alpha goes to 0: a negative power of alpha.
+    """
+    unseen = 0
+    factors = 0
+    inverse_totals(groups, alpha, read, order, n_classes, work[2])
+    if norm == 1 and fresh == 1:
+        magnitudes(counts, features, scalars, alpha, read, order, n_slots, n_classes, work, sums)
+    for c in range(n_classes):
+        work[0, c] = 0.0
+        work[1, c] = 1.0
+    for k in range(start, stop):
+        slot = slots[k]
+        if not is_known(features, scalars, slot):
+            unseen += 1
+            continue
+        f = values[k]
+        if f == 0.0:
+            continue
+        others(counts[slot], 0, order, n_classes, work[3])
+        factors += 1
+        for c in range(n_classes):
+            factor = alpha + read * work[3, c]
+            impossible = factor == 0.0 and work[2, c] > 0.0
+            if factor == 0.0:
+                factor = 1.0
+            factor *= abs(work[2, c])
+            if norm == 1:
+                work[0, c] += f * normalised(factor, impossible, sums[0, c], sums[1, c])
+                continue
+            if impossible:
+                limits[c, 3] -= f
+                flags[0] = 1
+            if f == 1.0 and factor >= SMALLEST_FACTOR:
+                work[1, c] *= factor
+            else:
+                work[0, c] -= f * math.log(factor)
+        if factors == FACTORS:
+            factors = 0
+            for c in range(n_classes):
+                work[0, c] -= math.log(work[1, c])
+                work[1, c] = 1.0
+    for c in range(n_classes):
+        joint[c] += work[0, c] - math.log(work[1, c])
+    return unseen
+
+
+@jit
+def predict_learn(
+    counts: Floats,
+    features: Floats,
+    groups: Floats,
+    scalars: Floats,
+    alpha: float,
+    norm: int,
+    order: Ints,
+    n_slots: int,
+    n_classes: int,
+    n_rows: int,
+    starts: Ints,
+    slots: Ints,
+    values: Floats,
+    widths: Ints,
+    labels: Ints,
+    weights: Floats,
+    decay: Floats,
+    joint: Floats,
+    limits: Floats,
+    flags: Ints,
+    unseen: Ints,
+) -> None:
+    """Read every row, and learn those that have a label."""
+    work = np.empty((4, n_classes))
+    sums = np.zeros((2, n_classes))
+    fresh = 1
+    for i in range(n_rows):
+        read = decay[i, 1] if decay.shape[0] > 0 else 1.0
+        unseen[i] += read_row(
+            counts, features, groups, scalars, alpha, norm, read, order, n_slots, n_classes,
+            slots, values, starts[i], starts[i + 1], fresh, joint[i], limits[i], flags, work, sums,
+        )  # fmt: skip
+        fresh = 0
+        if labels[i] >= 0:
+            fresh = 1
+            if decay.shape[0] > 0 and decay[i, 0] != 1.0:
+                multinomial.scale(counts, features, groups, scalars, decay[i, 0], n_slots, n_classes)
+            multinomial.learn_row(
+                counts, features, groups, scalars, n_slots, slots, values,
+                starts[i], starts[i + 1], widths[i], labels[i], weights[i],
+            )  # fmt: skip

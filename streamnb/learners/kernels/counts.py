@@ -1,0 +1,237 @@
+"""Counts of tokens: one multinomial per group of features.
+
+`counts[slot, class]`; `features[slot, field]`; `groups[group, 0]` is the number of known features of the group,
+`groups[group, c + 1]` the total of class c. The entries of an event come group by group.
+"""
+
+import math
+
+import numpy as np
+
+from streamnb.learners.kernels.jit import jit
+from streamnb.learners.kernels.sums import FACTORS, SMALLEST_FACTOR
+from streamnb.learners.kernels.types import Floats, Ints
+
+EVENTS, DF, GROUP, COLUMN = range(4)
+WIDTH, N = range(2)
+TF, LOG1P, TFIDF = range(3)
+NO_COLUMN = 1e300
+
+
+@jit
+def is_known(features: Floats, scalars: Floats, slot: int) -> bool:
+    """Whether an event has presented this feature, by name or as a column of an array."""
+    return slot >= 0 and (features[slot, EVENTS] > 0.0 or features[slot, COLUMN] < scalars[WIDTH])
+
+
+@jit
+def widen(features: Floats, scalars: Floats, sizes: Floats, n_slots: int, width: int) -> None:
+    """Know the columns below `width`; `sizes[group, 0]` counts the known features anew."""
+    scalars[WIDTH] = width
+    sizes[:, 0] = 0.0
+    for slot in range(n_slots):
+        if is_known(features, scalars, slot):
+            sizes[int(features[slot, GROUP]), 0] += 1.0
+
+
+@jit
+def scale(
+    counts: Floats, features: Floats, groups: Floats, scalars: Floats, factor: float, n_slots: int, n_classes: int
+) -> None:
+    """Multiply every weight by a power of two."""
+    for slot in range(n_slots):
+        features[slot, DF] *= factor
+        for c in range(n_classes):
+            counts[slot, c] *= factor
+    groups[:, 1:] *= factor
+    scalars[N] *= factor
+
+
+@jit
+def learn_row(
+    counts: Floats,
+    features: Floats,
+    groups: Floats,
+    scalars: Floats,
+    n_slots: int,
+    slots: Ints,
+    values: Floats,
+    start: int,
+    stop: int,
+    width: int,
+    label: int,
+    w: float,
+) -> None:
+    """Add one event to the counts of its class."""
+    if width > scalars[WIDTH]:
+        widen(features, scalars, groups, n_slots, width)
+    scalars[N] += w  # not compensated: the df of a token in every event must stay equal to it
+    for k in range(start, stop):
+        slot = slots[k]
+        group = int(features[slot, GROUP])
+        if width == 0:  # a row of an array presents its columns by its width
+            if not is_known(features, scalars, slot):
+                groups[group, 0] += 1.0
+            features[slot, EVENTS] += 1.0
+        f = values[k]
+        if f > 0.0:
+            features[slot, DF] += w
+            counts[slot, label] += w * f
+            groups[group, label + 1] += w * f
+
+
+@jit
+def weighted(f: float, weighting: int, n: float, df: float) -> float:
+    """Return the weight of a count when predicting; a token in every event, or in none, has no tf-idf."""
+    if weighting == LOG1P:
+        return math.log1p(f)
+    if weighting == TFIDF:
+        return f * math.log(n / df) if 0.0 < df < n else 0.0
+    return f
+
+
+@jit
+def read_row(
+    counts: Floats,
+    features: Floats,
+    groups: Floats,
+    scalars: Floats,
+    alpha: float,
+    smooth: int,
+    weighting: int,
+    read: float,
+    n_classes: int,
+    slots: Ints,
+    entry_groups: Ints,
+    values: Floats,
+    start: int,
+    stop: int,
+    joint: Floats,
+    limits: Floats,
+    flags: Ints,
+    work: Floats,
+) -> int:
+    """Add log P(tokens | class) of one event to `joint[class]`; return how many tokens were never learned.
+
+    With alpha = 0 an impossible token adds its weight to the power of alpha in `limits[class, 3]`, and 1 / total to the
+    coefficient. `work` holds the sums, the running products and the inverse denominators.
+    """
+    unseen = 0
+    factors = 0
+    group = -2
+    for c in range(n_classes):
+        work[0, c] = 0.0
+        work[1, c] = 1.0
+    for k in range(start, stop):
+        slot = slots[k]
+        known = is_known(features, scalars, slot)
+        if not known:
+            unseen += 1
+            if smooth == 0 or weighting == TFIDF:
+                continue
+        f = values[k]
+        if weighting != TF:
+            f = weighted(f, weighting, scalars[N], features[slot, DF] if known else 0.0)
+        if f == 0.0:
+            continue
+        if entry_groups[k] != group:
+            group = entry_groups[k]
+            size = float(smooth) + (groups[group, 0] if group >= 0 else 0.0)
+            for c in range(n_classes):
+                total = read * groups[group, c + 1] if group >= 0 else 0.0
+                work[2, c] = 1.0 / (total + alpha * size) if total > 0.0 or alpha > 0.0 else -1.0 / size
+        if f == 1.0:
+            factors += 1
+        for c in range(n_classes):
+            factor = (alpha + read * counts[slot, c]) if known else alpha
+            inverse = work[2, c]
+            if factor == 0.0:
+                factor = 1.0
+                if inverse > 0.0:
+                    limits[c, 3] += f
+                    flags[0] = 1
+            factor *= abs(inverse)
+            if f == 1.0 and factor >= SMALLEST_FACTOR:
+                work[1, c] *= factor
+            else:
+                work[0, c] += f * math.log(factor)
+        if factors == FACTORS:
+            factors = 0
+            for c in range(n_classes):
+                work[0, c] += math.log(work[1, c])
+                work[1, c] = 1.0
+    for c in range(n_classes):
+        if factors > 0:
+            work[0, c] += math.log(work[1, c])
+        joint[c] += work[0, c]
+    return unseen
+
+
+@jit
+def predict_learn(
+    counts: Floats,
+    features: Floats,
+    groups: Floats,
+    scalars: Floats,
+    alpha: float,
+    smooth: int,
+    weighting: int,
+    n_slots: int,
+    n_classes: int,
+    n_rows: int,
+    starts: Ints,
+    slots: Ints,
+    entry_groups: Ints,
+    values: Floats,
+    widths: Ints,
+    labels: Ints,
+    weights: Floats,
+    decay: Floats,
+    joint: Floats,
+    limits: Floats,
+    flags: Ints,
+    unseen: Ints,
+) -> None:
+    """Read every row, and learn those that have a label."""
+    work = np.empty((3, n_classes))
+    for i in range(n_rows):
+        read = decay[i, 1] if decay.shape[0] > 0 else 1.0
+        unseen[i] += read_row(
+            counts, features, groups, scalars, alpha, smooth, weighting, read, n_classes,
+            slots, entry_groups, values, starts[i], starts[i + 1], joint[i], limits[i], flags, work,
+        )  # fmt: skip
+        if labels[i] >= 0:
+            if decay.shape[0] > 0 and decay[i, 0] != 1.0:
+                scale(counts, features, groups, scalars, decay[i, 0], n_slots, n_classes)
+            learn_row(
+                counts, features, groups, scalars, n_slots, slots, values,
+                starts[i], starts[i + 1], widths[i], labels[i], weights[i],
+            )  # fmt: skip
+
+
+@jit
+def learn(
+    counts: Floats,
+    features: Floats,
+    groups: Floats,
+    scalars: Floats,
+    n_slots: int,
+    n_classes: int,
+    n_rows: int,
+    starts: Ints,
+    slots: Ints,
+    values: Floats,
+    widths: Ints,
+    labels: Ints,
+    weights: Floats,
+    decay: Floats,
+) -> None:
+    """Learn every row that has a label."""
+    for i in range(n_rows):
+        if labels[i] >= 0:
+            if decay.shape[0] > 0 and decay[i, 0] != 1.0:
+                scale(counts, features, groups, scalars, decay[i, 0], n_slots, n_classes)
+            learn_row(
+                counts, features, groups, scalars, n_slots, slots, values,
+                starts[i], starts[i + 1], widths[i], labels[i], weights[i],
+            )  # fmt: skip

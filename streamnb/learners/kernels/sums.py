@@ -1,0 +1,54 @@
+"""Sums that do not lose digits, and sums that do not depend on their order."""
+
+import math
+
+from streamnb.learners.kernels.jit import jit
+
+LARGEST = 1.7976931348623157e308
+FACTORS = 16
+"""As many factors are multiplied before one logarithm is taken of them."""
+SMALLEST_FACTOR, LARGEST_FACTOR = 1e-18, 1e18
+"""Only factors within these are multiplied, so that `FACTORS` of them cannot leave float64."""
+
+
+@jit
+def two_sum(a: float, b: float) -> tuple[float, float]:
+    """Return a + b as it rounds, and what rounding dropped (Knuth 1969)."""
+    total = a + b
+    shadow = total - a
+    return total, (a - (total - shadow)) + (b - shadow)
+
+
+@jit
+def two_square(a: float) -> tuple[float, float]:
+    """Return a * a as it rounds, and what rounding dropped (Dekker 1971)."""
+    square = a * a
+    split = 134217729.0 * a
+    high = split - (split - a)
+    low = a - high
+    return square, ((high * high - square) + 2.0 * high * low) + low * low
+
+
+@jit
+def add_pair(high: float, low: float, term: float) -> tuple[float, float]:
+    """Add a term to a sum kept as an unevaluated pair, which carries about 106 bits."""
+    total, error = two_sum(high, term)
+    error += low
+    first = total + error
+    return first, error - (first - total)
+
+
+@jit
+def fixed(x: float) -> tuple[int, int]:
+    """Return x >= -2^30 as two integers, in units of 2^-24 and 2^-60.
+
+    Sums of integers are the same in every order, so a sum of logarithms over features needs no order of the features.
+    """
+    whole = math.floor(x * 16777216.0)
+    return int(whole), int((x * 16777216.0 - whole) * 68719476736.0)
+
+
+@jit
+def unfixed(high: int, low: int) -> float:
+    """Return the number that a sum of `fixed` pairs stands for."""
+    return high / 16777216.0 + low / 1152921504606846976.0

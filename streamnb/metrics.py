@@ -1,0 +1,382 @@
+"""Turns what the engine reports into numbers for Prometheus. The only file that imports prometheus_client.
+
+The loop's thread adds to a picture of plain numbers and publishes the new one by one assignment; a scrape,
+on the HTTP thread, reads whichever picture is there. So neither waits for the other, and no scrape sees half
+a step.
+"""
+
+import functools
+import math
+import re
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Concatenate, Literal, ParamSpec, get_args
+
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
+from prometheus_client.openmetrics import exposition as openmetrics
+
+from streamnb import logs
+from streamnb.metric_families import FAMILIES, PREFIX, Family
+from streamnb.reports import ScoresView, State, Status, Step, TransactionOutcome
+
+CLASSES_SHOWN = 50
+LABEL_LENGTH = 200
+
+Key = tuple[str, ...]
+"""A series: its name without the prefix, then its label values."""
+P = ParamSpec("P")
+
+log = logs.get("metrics")
+
+
+@dataclass(frozen=True, slots=True)
+class _Buckets:
+    """A histogram: how many values were at most each bound (the last bound is infinity), and their sum."""
+
+    counts: tuple[int, ...]
+    total: float = 0.0
+
+    def observed(self, values: Iterable[float], bounds: tuple[float, ...]) -> "_Buckets":
+        good = sorted(max(0.0, v) for v in map(_number, values) if math.isfinite(v))
+        steps = [*(bisect_right(good, bound) for bound in bounds), len(good)]
+        return _Buckets(tuple(map(sum, zip(self.counts, steps, strict=True))), self.total + math.fsum(good))
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    """Everything a scrape shows."""
+
+    counters: Mapping[Key, float]
+    histograms: Mapping[str, _Buckets]
+    latest: Mapping[str, float]
+    """Gauges that are told by more than one report."""
+    classes: Mapping[str, tuple[float, float]]
+    """Evaluated and correct events of each class, since the process began."""
+    status: Status | None = None
+
+
+def _never_raising(
+    observe: Callable[Concatenate["Metrics", P], None],
+) -> Callable[Concatenate["Metrics", P], None]:
+    """Drop a report that cannot be used, whole, and log the first: instruments do not stop the loop."""
+
+    @functools.wraps(observe)
+    def quiet(self: "Metrics", /, *args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            observe(self, *args, **kwargs)
+        except Exception:
+            if observe.__name__ not in self._unusable:
+                self._unusable.add(observe.__name__)
+                log.exception("metrics.report_unusable", report=observe.__name__)
+
+    return quiet
+
+
+class Metrics:
+    """The numbers of one daemon (an `Observer`), in a registry of its own.
+
+    One thread, the loop's, calls the observing methods; any thread may call the others.
+    Score counters grow by the differences between the views of the stream's scores, from the second view on,
+    and only by events that count: not by what is learned again while restoring.
+    """
+
+    def __init__(self, app: str, instance: str, version: str, clock: Callable[[], float] = time.time) -> None:
+        self._build = {"app": _label(app), "instance": _label(instance), "version": _label(version)}
+        self._clock = clock
+        self._seen: ScoresView | None = None
+        self._restoring = True
+        self._unusable: set[str] = set()
+        self._picture = _Picture(
+            counters={
+                (name, *values): 0.0
+                for name, family in FAMILIES.items()
+                if family.kind == "counter" and family.labels != ("class",)
+                for values in family.children
+            },
+            histograms={
+                name: _Buckets((0,) * (len(family.bounds) + 1))
+                for name, family in FAMILIES.items()
+                if family.kind == "histogram"
+            },
+            latest=dict.fromkeys(_LATEST, 0.0),
+            classes={},
+        )
+        self._registry = CollectorRegistry()
+        self._registry.register(_Collector(self._build, lambda: self._picture))
+
+    @property
+    def latest_status(self) -> Status | None:
+        """The last status told."""
+        return self._picture.status
+
+    def exposition(self, accept: str | None = None) -> tuple[bytes, str]:
+        """Return the metrics and their content type: OpenMetrics if Accept prefers it, else text."""
+        if _prefers_openmetrics(accept or ""):
+            text = openmetrics.generate_latest(self._registry)  # type: ignore[no-untyped-call]  # has no types
+            return text, openmetrics.CONTENT_TYPE_LATEST
+        return generate_latest(self._registry), CONTENT_TYPE_PLAIN_0_0_4
+
+    def totals(self) -> dict[str, object]:
+        """Return what this process has done since it began, as JSON values for the status page."""
+        picture = self._picture
+
+        def total(name: str) -> int:
+            return int(sum(n for key, n in picture.counters.items() if key[0] == name))
+
+        return {
+            "events": total("events_total"),
+            "predictions": total("predictions_total"),
+            "late": total("late_predictions_total"),
+            "dead_letters": total("dead_letters_total"),
+            "unseen_features": total("unseen_features_total"),
+            "event_age": {
+                "le": list(FAMILIES["event_age_seconds"].bounds),
+                "count": list(picture.histograms["event_age_seconds"].counts),
+            },
+        }
+
+    @_never_raising
+    def stepped(self, step: Step) -> None:
+        counts: dict[Key, float] = {("events_total", *key): n for key, n in step.events.items()}
+        counts |= {("dead_letters_total", reason): n for reason, n in step.dead_letters.items()}
+        counts["predictions_total",] = step.predictions
+        counts["late_predictions_total",] = step.late
+        counts["labels_ignored_total",] = step.labels_ignored
+        counts["unseen_features_total",] = step.unseen_features
+        handled = sum(step.events.values())
+        picture = _counted(self._picture, counts)
+        if step.ages:
+            picture = _observed(picture, {"event_age_seconds": step.ages})
+        if handled:
+            picture = _observed(picture, {"step_seconds": [step.seconds], "step_events": [handled]})
+        if step.scores is not None:
+            picture = self._scored(picture, step.scores, counts=handled > 0)
+        self._picture = _told(picture, {"last_step_timestamp_seconds": self._clock()})
+
+    @_never_raising
+    def transaction(self, outcome: TransactionOutcome, seconds: float) -> None:
+        picture = _counted(self._picture, {("transactions_total", outcome): 1})
+        if outcome == "committed":
+            picture = _told(picture, {"last_commit_timestamp_seconds": self._clock()})
+        self._picture = _observed(picture, {"transaction_seconds": [seconds]})
+
+    @_never_raising
+    def rebalanced(self, kind: Literal["assigned", "revoked"]) -> None:
+        self._picture = _counted(self._picture, {("rebalances_total", kind): 1})
+
+    @_never_raising
+    def snapshot(self, outcome: Literal["ok", "failed", "damaged"], seconds: float, size: int) -> None:
+        picture = _counted(self._picture, {("snapshots_total", outcome): 1})
+        if outcome == "ok":
+            picture = _observed(picture, {"snapshot_seconds": [seconds]})
+            picture = _told(picture, {"snapshot_bytes": size, "snapshot_timestamp_seconds": self._clock()})
+        self._picture = picture
+
+    @_never_raising
+    def lost(self, events: int) -> None:
+        self._picture = _counted(self._picture, {("lost_events_total",): events})
+
+    @_never_raising
+    def status(self, status: Status) -> None:
+        restoring = status.state in ("starting", "restoring")
+        picture = self._scored(self._picture, status.scores, counts=not restoring and not self._restoring)
+        self._restoring = restoring
+        latest = {name: getattr(status, field) for name, field in _LATEST.items()}
+        self._picture = replace(_told(picture, latest), status=status)
+
+    def _scored(self, picture: _Picture, view: ScoresView, counts: bool) -> _Picture:
+        """Take a new view of the stream's scores; what came since the last is added only if it `counts`."""
+        seen, self._seen = self._seen, view
+        if seen is None or seen is view or not counts:
+            return picture
+        increments = {
+            key: _growth(getattr(seen, field), getattr(view, field)) for key, field in _SCORES.items()
+        }
+        classes = dict(picture.classes)
+        for label, score in view.classes.items():
+            old = seen.classes.get(label)
+            evaluated, correct = classes.get(label, (0.0, 0.0))
+            classes[label] = (
+                evaluated + _growth(old.evaluated if old else 0, score.evaluated),
+                correct + _growth(old.correct if old else 0, score.correct),
+            )
+        return replace(_counted(picture, increments), classes=classes)
+
+
+_LATEST = {
+    "last_step_timestamp_seconds": "last_step",
+    "last_commit_timestamp_seconds": "last_commit",
+    "snapshot_timestamp_seconds": "snapshot_time",
+    "snapshot_bytes": "snapshot_bytes",
+}
+_SCORES: Mapping[Key, str] = {
+    ("evaluated_total",): "evaluated",
+    ("correct_total",): "correct",
+    ("log_loss_nats_total",): "log_loss_nats",
+    ("brier_total",): "brier",
+    ("unknown_labels_total",): "unknown_labels",
+}
+
+
+def _counted(picture: _Picture, increments: Mapping[Key, float]) -> _Picture:
+    """Add to counters; keys outside the closed sets and numbers that are no increments are left out."""
+    counters = dict(picture.counters)
+    for key, n in increments.items():
+        if key in counters:
+            counters[key] += _growth(0.0, n)
+    return replace(picture, counters=counters)
+
+
+def _observed(picture: _Picture, values: Mapping[str, Iterable[float]]) -> _Picture:
+    new = {name: picture.histograms[name].observed(v, FAMILIES[name].bounds) for name, v in values.items()}
+    return replace(picture, histograms={**picture.histograms, **new})
+
+
+def _told(picture: _Picture, values: Mapping[str, float | None]) -> _Picture:
+    good = {name: _number(v) for name, v in values.items() if v is not None and math.isfinite(_number(v))}
+    return replace(picture, latest={**picture.latest, **good})
+
+
+def _growth(before: float, now: float) -> float:
+    """What a counter may grow by: never negative, never NaN."""
+    growth = _number(now) - _number(before)
+    return growth if math.isfinite(growth) and growth > 0 else 0.0
+
+
+def _number(value: object) -> float:
+    """Any value as a float; NaN where it is none."""
+    try:
+        return float(value)  # type: ignore[arg-type]  # what is no number is caught
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+
+
+_UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def _label(text: object) -> str:
+    """A label value that every scraper can read: a lone surrogate would make each later scrape fail."""
+    clean = _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", str(text))
+    return clean if len(clean) <= LABEL_LENGTH else clean[: LABEL_LENGTH - 1] + "…"
+
+
+def _prefers_openmetrics(accept: str) -> bool:
+    weights = {"application/openmetrics-text": 0.0, "text/plain": 0.0}
+    for item in accept.split(","):
+        media, *parameters = (part.strip().lower() for part in item.split(";"))
+        quality = next((p[2:] for p in parameters if p.startswith("q=")), "1")
+        if media in weights:
+            weights[media] = max(weights[media], _number(quality))
+    wanted, plain = weights.values()
+    return wanted > 0 and wanted >= plain
+
+
+@dataclass(frozen=True, eq=False)
+class _Collector:
+    """Shows the picture that is published when a scrape begins."""
+
+    build: Mapping[str, str]
+    picture: Callable[[], _Picture]
+
+    def collect(self) -> Iterator[Metric]:
+        picture = self.picture()
+        samples = _samples(picture)
+        for name, family in FAMILIES.items():
+            full = PREFIX + name
+            match family.kind:
+                case "info":
+                    yield InfoMetricFamily(full.removesuffix("_info"), family.help, dict(self.build))
+                case "histogram":
+                    yield _histogram(full, family, picture.histograms[name])
+                case "counter":
+                    counter = CounterMetricFamily(full, family.help, labels=family.labels)
+                    for values, n in samples.get(name, {}).items():
+                        counter.add_metric(values, n)
+                    yield counter
+                case "gauge":
+                    gauge = GaugeMetricFamily(full, family.help, labels=family.labels)
+                    for values, n in samples.get(name, {}).items():
+                        gauge.add_metric(values, n)
+                    yield gauge
+
+
+def _histogram(name: str, family: Family, buckets: _Buckets) -> Metric:
+    bounds = [*map(repr, family.bounds), "+Inf"]
+    return HistogramMetricFamily(
+        name, family.help, list(zip(bounds, map(float, buckets.counts), strict=True)), buckets.total
+    )
+
+
+def _samples(picture: _Picture) -> dict[str, dict[tuple[str, ...], float]]:
+    """Every counter and gauge: name -> label values -> number."""
+    samples: dict[str, dict[tuple[str, ...], float]] = {}
+    status_gauges = _from_status(picture.status) if picture.status else _before_any_status()
+    for (name, *values), n in (
+        *picture.counters.items(),
+        *(((name,), n) for name, n in picture.latest.items()),
+        *status_gauges,
+    ):
+        samples.setdefault(name, {})[tuple(map(_label, values))] = _number(n)
+    return samples | _classes(picture)
+
+
+def _before_any_status() -> Iterator[tuple[Key, float]]:
+    for state in get_args(State):
+        yield ("state", state), float(state == "starting")
+    yield ("accuracy_ratio",), math.nan
+    for name in (
+        "partitions_owned",
+        "restore_remaining_events",
+        "model_events",
+        "model_classes",
+        "model_features",
+    ):
+        yield (name,), 0.0
+
+
+def _from_status(status: Status) -> Iterator[tuple[Key, float]]:
+    for state in get_args(State):
+        yield ("state", state), float(state == status.state)
+    recent = status.scores.recent_accuracy
+    yield ("accuracy_ratio",), math.nan if recent is None else recent
+    yield ("partitions_owned",), float(sum(view.owned for view in status.partitions.values()))
+    yield ("restore_remaining_events",), status.restore_remaining
+    yield ("model_events",), status.model.n_events
+    yield ("model_classes",), len(status.model.class_count)
+    yield ("model_features",), status.model.n_features
+    yield from _partitions(status)
+
+
+def _partitions(status: Status) -> Iterator[tuple[Key, float]]:
+    """What is read here has a lag, what is learned here a learned offset, what is owned a published one."""
+    for partition, view in status.partitions.items():
+        labels = (str(partition.topic), str(partition.number))
+        if view.owned or view.role == "labelled":
+            yield ("lag_events", *labels), max(0.0, _number(view.end) - _number(view.position))
+            yield ("open_upstream_transaction_seconds", *labels), view.open_upstream_seconds
+        if view.learned is not None:
+            yield ("learned_offset", *labels), view.learned
+        if view.owned and view.published is not None:
+            yield ("published_offset", *labels), view.published
+
+
+def _classes(picture: _Picture) -> dict[str, dict[tuple[str, ...], float]]:
+    """The first classes in sorted order have a child each, the rest is summed in `other`."""
+    known = set(picture.classes) | set(picture.status.model.class_count if picture.status else ())
+    evaluated: dict[tuple[str, ...], float] = {("other",): 0.0}
+    correct: dict[tuple[str, ...], float] = {("other",): 0.0}
+    for i, label in enumerate(sorted(known, key=str)):
+        child = (_label(label) if i < CLASSES_SHOWN else "other",)
+        n, right = picture.classes.get(label, (0.0, 0.0))
+        evaluated[child] = evaluated.get(child, 0.0) + n
+        correct[child] = correct.get(child, 0.0) + right
+    return {"class_evaluated_total": evaluated, "class_correct_total": correct}

@@ -1,0 +1,41 @@
+"""Makes the topics that a configuration names."""
+
+from kafka import KafkaAdminClient
+from kafka.admin import NewTopic
+from kafka.errors import KafkaError
+
+from streamnb.config import InputConfig, KafkaConfig, OutputConfig
+from streamnb.errors import ConfigError
+from streamnb.transport.kafka_python import topics
+from streamnb.transport.kafka_python.clients import connected, quiet, settings
+
+BROKERS_DEFAULT = -1
+KEEP_FOR_EVER = {"retention.ms": "-1"}
+
+
+def create(
+    kafka: KafkaConfig,
+    input: InputConfig,  # noqa: A002  # the section's name
+    output: OutputConfig,
+    partitions: int | None,
+    replicas: int | None,
+) -> list[str]:
+    """Make those that are missing and return their names. Raise BrokerUnreachable, ConfigError.
+
+    None leaves a number to the broker. Labelled topics keep their records for ever: a model is rebuilt from them when its snapshots are lost.
+    """
+    quiet()
+    roles = topics.roles(input)
+    client = settings(kafka, "topics")
+    admin = connected(lambda: KafkaAdminClient(**client), kafka.bootstrap_servers, kafka.start_timeout)
+    try:
+        missing = topics.Described(admin, [*roles, *topics.sinks(output).values()]).missing()
+        for name in missing:
+            kept = KEEP_FOR_EVER if roles.get(name) == "labelled" else {}
+            topic = NewTopic(name, partitions or BROKERS_DEFAULT, replicas or BROKERS_DEFAULT, topic_configs=kept)
+            admin.create_topics([topic])
+    except KafkaError as exc:
+        raise ConfigError(f"kafka: {kafka.bootstrap_servers} does not make the topics: {exc}") from exc
+    finally:
+        admin.close()
+    return missing

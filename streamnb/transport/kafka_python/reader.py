@@ -1,0 +1,145 @@
+"""The log reader: reads assigned partitions from given offsets, in no group, and never what was aborted."""
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from kafka import KafkaConsumer, TopicPartition
+from kafka import errors as kafka_errors
+from kafka.errors import KafkaError
+
+from streamnb import logs
+from streamnb.config import KafkaConfig
+from streamnb.errors import ConfigError, IoError, LostEvents
+from streamnb.transport import Batch, Extent, Partition, Record
+from streamnb.transport.kafka_python.clients import settings
+
+log = logs.get("transport.kafka")
+
+POLL_SECONDS = 0.5
+LOOK_SECONDS = 0.25
+
+
+class Reader:
+    """Owns the consumer. `extents` answers with what the broker says now."""
+
+    def __init__(
+        self, kafka: KafkaConfig, event_bytes: int, extents: Callable[[], Mapping[Partition, Extent]]
+    ) -> None:
+        self._settings = _reader_settings(kafka, event_bytes)
+        self._extents = extents
+        self._consumer: KafkaConsumer | None = None
+        self._partitions: dict[TopicPartition, Partition] = {}
+        self._positions: dict[Partition, int] = {}
+        self._next_look = 0.0
+
+    def make_consumer(self) -> KafkaConsumer:
+        return KafkaConsumer(**self._settings)
+
+    def start(self, consumer: KafkaConsumer) -> None:
+        self._consumer = consumer
+
+    def read(self, positions: Mapping[Partition, int]) -> None:
+        """Read exactly these partitions, each from its offset; what is buffered of those that do not move is kept."""
+        consumer = self._open()
+        self._partitions = {TopicPartition(*partition): partition for partition in positions}
+        consumer.assign(list(self._partitions))
+        for tp, partition in self._partitions.items():
+            if self._positions.get(partition) != positions[partition]:
+                consumer.seek(tp, positions[partition])
+        self._positions = dict(positions)
+
+    def poll(self, seconds: float, limit: int) -> Batch:
+        if not self._partitions:
+            time.sleep(min(seconds, POLL_SECONDS))
+            return Batch()
+        timeout_ms = int(min(seconds, POLL_SECONDS) * 1000)
+        try:
+            polled = self._open().poll(timeout_ms=timeout_ms, max_records=limit)
+        except Exception as exc:
+            self._explain(exc)
+            return Batch()
+        records = [
+            self._record(self._partitions[tp], raw)
+            for tp, raws in polled.items()
+            if tp in self._partitions
+            for raw in raws
+        ]
+        return Batch(records, self._moved(polled))
+
+    def close(self, seconds: float) -> None:  # noqa: ARG002  # it has nothing to wait for
+        if self._consumer is not None:
+            self._consumer.close(timeout_ms=0)
+            self._consumer = None
+
+    def _open(self) -> KafkaConsumer:
+        assert self._consumer is not None, "open() comes first"
+        return self._consumer
+
+    def _record(self, partition: Partition, raw: Any) -> Record:
+        timestamp = raw.timestamp / 1000 if raw.timestamp is not None and raw.timestamp >= 0 else None
+        return Record(partition, raw.offset, raw.offset + 1, timestamp, raw.key, raw.value, raw.headers or ())
+
+    def _moved(self, polled: Mapping[TopicPartition, object]) -> dict[Partition, int]:
+        """The client's positions that changed: they pass aborted data and control records, of which no record tells."""
+        now = time.monotonic()
+        everywhere = not polled or now >= self._next_look
+        if everywhere:
+            self._next_look = now + LOOK_SECONDS
+        moved = {}
+        for tp in self._partitions if everywhere else polled:
+            partition = self._partitions[tp]
+            position = self._open().position(tp, timeout_ms=0)
+            if position is not None and position != self._positions[partition]:
+                moved[partition] = self._positions[partition] = position
+        return moved
+
+    def _explain(self, exc: Exception) -> None:
+        """Raise what the engine can act on; return if the broker is only away."""
+        match exc:
+            case kafka_errors.OffsetOutOfRangeError():
+                self._raise_lost(exc)
+            case kafka_errors.UnsupportedCodecError():
+                codec = next(
+                    (c for c in ("gzip", "snappy", "lz4", "zstd") if c in str(exc)), "an unknown codec"
+                )
+                where = ", ".join(sorted({tp.topic for tp in self._partitions}))
+                raise ConfigError(
+                    f"{where}: records are compressed with {codec}: pip install streamnb[codecs]"
+                )
+            case kafka_errors.AuthorizationError():
+                raise ConfigError(f"kafka: not allowed to read: {exc}") from exc
+            case KafkaError() if getattr(exc, "retriable", False):
+                log.warning("reader.retry", error=exc)
+            case _:
+                where = ", ".join(f"{p} at {at}" for p, at in sorted(self._positions.items()))
+                raise IoError(f"a record set cannot be read ({exc!r}); reading {where}") from exc
+
+    def _raise_lost(self, exc: KafkaError) -> NoReturn:
+        """Name what is gone: the range below the log's start, or beyond its end."""
+        asked: Mapping[TopicPartition, int] = (
+            exc.args[0] if exc.args and isinstance(exc.args[0], dict) else {}
+        )
+        extents = self._extents()
+        said = []
+        for tp, offset in asked.items():
+            extent = extents.get(Partition(*tp))
+            if extent is None:
+                said.append(f"{tp.topic}:{tp.partition}: offset {offset} is out of range")
+            elif offset < extent.start:
+                gone = f"offsets {offset} to {extent.start - 1} were deleted before they were read"
+                said.append(f"{tp.topic}:{tp.partition}: {gone}")
+            else:
+                said.append(f"{tp.topic}:{tp.partition}: offset {offset} is beyond the end, {extent.end}")
+        raise LostEvents("; ".join(said) or str(exc)) from exc
+
+
+def _reader_settings(kafka: KafkaConfig, event_bytes: int) -> dict[str, object]:
+    own: dict[str, object] = {
+        "isolation_level": "read_committed",
+        "auto_offset_reset": "none",
+        "enable_auto_commit": False,
+        "allow_auto_create_topics": False,
+        "max_partition_fetch_bytes": max(1_048_576, event_bytes),
+    }
+    return settings(kafka, "reader") | own

@@ -1,0 +1,58 @@
+"""Which partition each answer goes to, and whether it fits there."""
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from kafka.partitioner.default import murmur2
+
+from streamnb.errors import OutputTooLarge
+from streamnb.transport import Output, Sink
+
+RECORD_BYTES = 128
+HEADER_BYTES = 16
+
+
+class Addressed(NamedTuple):
+    """One record, ready to send."""
+
+    topic: str
+    partition: int
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes]]
+
+
+class Target(NamedTuple):
+    """An output topic, its partitions, and the largest record batch that it takes."""
+
+    topic: str
+    partitions: Sequence[int]
+    largest_bytes: int
+
+
+def size_of(output: Output) -> int:
+    """Bytes the record takes at most."""
+    headers = sum(len(name.encode()) + len(value) + HEADER_BYTES for name, value in output.headers)
+    return len(output.key or b"") + len(output.value or b"") + headers + RECORD_BYTES
+
+
+class Router:
+    """Sends a key where murmur2 says, as the other client does; keyless answers of one publish stay together."""
+
+    def __init__(self, targets: Mapping[Sink, Target]) -> None:
+        self._targets = targets
+        self._turn = 0
+
+    def addressed(self, outputs: Sequence[Output]) -> list[Addressed]:
+        """Raise OutputTooLarge, before anything is sent, for an output that its topic does not take."""
+        self._turn += 1
+        return [self._address(i, output) for i, output in enumerate(outputs)]
+
+    def _address(self, index: int, output: Output) -> Addressed:
+        topic, partitions, largest = self._targets[output.sink]
+        if (size := size_of(output)) > largest:
+            raise OutputTooLarge(f"{topic}: an output of {size} bytes, the topic takes {largest}", index)
+        place = self._turn if output.key is None else murmur2(output.key) & 0x7FFFFFFF
+        return Addressed(
+            topic, partitions[place % len(partitions)], output.key, output.value, list(output.headers)
+        )

@@ -1,0 +1,102 @@
+"""What is asked of the broker before anything is read or joined: the topics, their settings, our permissions."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kafka import KafkaAdminClient, codec
+from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.errors import KafkaError
+
+from streamnb import logs
+from streamnb.config import InputConfig, OutputConfig
+from streamnb.transport import Role, Sink
+from streamnb.transport.kafka_python.router import Target
+
+log = logs.get("transport.kafka")
+
+DEFAULT_LARGEST_BYTES = 1_048_588  # the broker's own default of max.message.bytes
+CODECS = {"gzip": codec.has_gzip, "snappy": codec.has_snappy, "lz4": codec.has_lz4, "zstd": codec.has_zstd}
+
+
+def roles(config: InputConfig) -> dict[str, Role]:
+    """The configured input topics, and what each is."""
+    labelled: dict[str, Role] = dict.fromkeys(config.labelled, "labelled")
+    unlabelled: dict[str, Role] = dict.fromkeys(config.unlabelled, "unlabelled")
+    return labelled | unlabelled
+
+
+def sinks(config: OutputConfig) -> dict[Sink, str]:
+    """The configured output topics."""
+    named: dict[Sink, str | None] = {"predictions": config.predictions, "dead_letters": config.dead_letters}
+    return {sink: topic for sink, topic in named.items() if topic is not None}
+
+
+class Described:
+    """What the broker says of these topics at this moment."""
+
+    def __init__(self, admin: KafkaAdminClient, names: Iterable[str]) -> None:
+        self._names = list(dict.fromkeys(names))
+        self._topics = {topic["name"]: topic for topic in admin.describe_topics(self._names)}
+        self._settings = _settings(admin, [name for name in self._names if name not in self.missing()])
+
+    def missing(self) -> list[str]:
+        return [name for name in self._names if self._topics[name]["error_code"] == UNKNOWN_TOPIC]
+
+    def problems(self, inputs: Mapping[str, Role], outputs: Iterable[str]) -> list[str]:
+        """Everything that stands in the way of reading these topics and writing to those."""
+        missing = self.missing()
+        found = []
+        if missing:
+            help_ = "make them with 'streamnb topics create CONFIG'"
+            found.append(f"kafka has no topic {', '.join(missing)}; {help_}")
+        for topic, role in inputs.items():
+            if topic not in missing:
+                found += self._unreadable(topic, role)
+        found += [
+            f"{topic}: not allowed to write"
+            for topic in outputs
+            if topic not in missing and not self._may(topic, "WRITE")
+        ]
+        return found
+
+    def target(self, topic: str) -> Target:
+        """Where records for this topic go."""
+        partitions = sorted(partition["partition_index"] for partition in self._topics[topic]["partitions"])
+        largest = self._setting(topic, "max.message.bytes")
+        return Target(topic, partitions, int(largest) if largest else DEFAULT_LARGEST_BYTES)
+
+    def _unreadable(self, topic: str, role: Role) -> list[str]:
+        found = [] if self._may(topic, "READ") else [f"{topic}: not allowed to read"]
+        if role == "labelled" and "compact" in self._setting(topic, "cleanup.policy"):
+            why = "a compacted topic forgets labelled events, and a model could not be learned again"
+            found.append(f"{topic}: cleanup.policy is {self._setting(topic, 'cleanup.policy')}: {why}")
+        has_codec = CODECS.get(self._setting(topic, "compression.type"))
+        if has_codec is not None and not has_codec():
+            kind = self._setting(topic, "compression.type")
+            found.append(f"{topic}: records are compressed with {kind}: pip install 'streamnb[codecs]'")
+        return found
+
+    def _may(self, topic: str, operation: str) -> bool:
+        allowed = self._topics[topic].get("authorized_operations")
+        return allowed is None or operation in allowed
+
+    def _setting(self, topic: str, name: str) -> str:
+        value = self._settings.get(topic, {}).get(name, {}).get("value")
+        return value or ""
+
+
+UNKNOWN_TOPIC = 3
+
+
+def _settings(admin: KafkaAdminClient, names: list[str]) -> Mapping[str, Mapping[str, Mapping[str, str]]]:
+    """The settings of these topics; none where we may not see them."""
+    if not names:
+        return {}
+    resources = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names]
+    try:
+        described: Mapping[str, Any] = admin.describe_configs(resources, config_filter="all")
+    except KafkaError as exc:
+        log.warning("topics.settings_unknown", topics=names, error=exc)
+        return {}
+    settings: Mapping[str, Mapping[str, Mapping[str, str]]] = described["topic"]
+    return settings

@@ -1,0 +1,226 @@
+"""A real Apache Kafka for the tests: run from the jars that Maven fetches, killed, frozen, brought back."""
+
+import base64
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from kafka import KafkaAdminClient, TopicPartition
+from kafka.admin import NewTopic
+
+KAFKA = "4.1.0"
+POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>streamnb</groupId><artifactId>test-broker</artifactId><version>1</version>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.kafka</groupId><artifactId>kafka_2.13</artifactId><version>{KAFKA}</version>
+    </dependency>
+    <dependency>
+      <groupId>org.slf4j</groupId><artifactId>slf4j-simple</artifactId><version>1.7.36</version>
+    </dependency>
+  </dependencies>
+</project>
+"""
+JVM = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+NEEDED = (
+    "the tests need a Kafka broker: name one in STREAMNB_TEST_BOOTSTRAP (host:port), "
+    "or install Java 17 and Maven (apt-get install openjdk-17-jre-headless maven)"
+)
+
+
+T = TypeVar("T")
+
+
+def wait_until(condition: Callable[[], T], seconds: float = 30.0, what: str = "") -> T:
+    """Return the first true answer of `condition`; fail when it has none within this time."""
+    deadline = time.monotonic() + seconds
+    while True:
+        if answer := condition():
+            return answer
+        if time.monotonic() > deadline:
+            raise AssertionError(f"not within {seconds} s: {what or condition}")
+        time.sleep(0.02)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def jars() -> Path:
+    """The folder of Kafka's jars, fetched once into a cache outside the checkout."""
+    cache = (
+        os.environ.get("STREAMNB_TEST_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    )
+    folder = Path(cache) / "streamnb-tests" / f"kafka-{KAFKA}"
+    if folder.is_dir():
+        return folder
+    if shutil.which("java") is None or shutil.which("mvn") is None:
+        raise RuntimeError(NEEDED)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=folder.parent) as work:
+        (Path(work) / "pom.xml").write_text(POM)
+        goal = ["dependency:copy-dependencies", f"-DoutputDirectory={work}/jars"]
+        fetched = subprocess.run(["mvn", "-q", "-B", *goal], cwd=work, capture_output=True, text=True)
+        if fetched.returncode:
+            raise RuntimeError(
+                f"maven could not fetch kafka {KAFKA}: {fetched.stdout[-2000:]}{fetched.stderr[-2000:]}"
+            )
+        try:
+            os.rename(f"{work}/jars", folder)
+        except OSError:
+            assert folder.is_dir()  # another run was faster
+    return folder
+
+
+def given_cluster() -> "Cluster | None":
+    """The Kafka that the environment names for the tests, if it does."""
+    bootstrap = os.environ.get("STREAMNB_TEST_BOOTSTRAP")
+    return Cluster(bootstrap) if bootstrap else None
+
+
+class Cluster:
+    """A Kafka that is there: topics are made, filled, cut and deleted."""
+
+    def __init__(self, bootstrap: str) -> None:
+        self.bootstrap = bootstrap
+        self._admin: KafkaAdminClient | None = None
+
+    @property
+    def admin(self) -> KafkaAdminClient:
+        if self._admin is None:
+            self._admin = KafkaAdminClient(bootstrap_servers=self.bootstrap, reconnect_backoff_max_ms=500)
+        return self._admin
+
+    def topic(self, name: str = "t", partitions: int = 1, **configs: str) -> str:
+        """Make a topic of a name nobody else uses; config names are written with underscores."""
+        unique = f"{name}.{uuid.uuid4().hex[:8]}"
+        self.create(unique, partitions, {key.replace("_", "."): value for key, value in configs.items()})
+        return unique
+
+    def create(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
+        self.admin.create_topics([NewTopic(name, partitions, 1, topic_configs=dict(configs or {}))])
+        wait_until(lambda: name in self.admin.list_topics(), what=f"topic {name}")
+
+    def delete(self, name: str) -> None:
+        self.admin.delete_topics([name])
+        wait_until(lambda: name not in self.admin.list_topics(), what=f"{name} to be gone")
+
+    def cut(self, name: str, partition: int, before: int) -> None:
+        """Delete the records below this offset."""
+        self.admin.delete_records({TopicPartition(name, partition): before})
+
+    def close(self) -> None:
+        if self._admin is not None:
+            self._admin.close()
+            self._admin = None
+
+
+class Broker(Cluster):
+    """A Kafka process of one node (KRaft) on two free ports, its data in `folder`."""
+
+    def __init__(self, folder: Path, **properties: str) -> None:
+        port, controller = free_port(), free_port()
+        super().__init__(f"127.0.0.1:{port}")
+        self.folder = folder
+        self.process: subprocess.Popen[bytes] | None = None
+        self._classpath = f"{jars()}/*"
+        settings = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
+            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
+            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "log.dirs": str(folder / "data"),
+            "auto.create.topics.enable": "false",
+            "offsets.topic.replication.factor": "1",
+            "offsets.topic.num.partitions": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "transaction.state.log.num.partitions": "1",
+            "group.initial.rebalance.delay.ms": "0",
+            "group.min.session.timeout.ms": "1000",
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
+            **{key.replace("_", "."): value for key, value in properties.items()},
+        }
+        folder.mkdir(parents=True, exist_ok=True)
+        self._properties = folder / "server.properties"
+        self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+
+    def start(self) -> "Broker":
+        """Start it, or start it again on the same ports and data, and wait until it answers."""
+        if not (self.folder / "data" / "meta.properties").exists():
+            cluster = base64.urlsafe_b64encode(b"s" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
+            self._run("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties))
+        with (self.folder / "broker.log").open("ab") as log:
+            command = self._java("kafka.Kafka", str(self._properties))
+            self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        wait_until(self._answers, 60, f"the broker to answer, see {self.folder}/broker.log")
+        return self
+
+    def kill(self) -> None:
+        """Kill it as a power cut would (SIGKILL)."""
+        self._end(signal.SIGKILL)
+
+    def terminate(self) -> None:
+        self._end(signal.SIGTERM)
+
+    def freeze(self) -> None:
+        """Stop it without closing its connections (SIGSTOP)."""
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def close(self) -> None:
+        super().close()
+        if self.process is not None:
+            self._end(signal.SIGKILL)
+
+    def _answers(self) -> bool:
+        assert self.process is not None
+        if self.process.poll() is not None:
+            raise RuntimeError(
+                f"the broker ended at once:\n{(self.folder / 'broker.log').read_text()[-3000:]}"
+            )
+        host, port = self.bootstrap.split(":")
+        with socket.socket() as probe:
+            if probe.connect_ex((host, int(port))):
+                return False
+        try:
+            KafkaAdminClient(bootstrap_servers=self.bootstrap, bootstrap_timeout_ms=1000).close()
+        except Exception:
+            return False
+        return True
+
+    def _signal(self, number: int) -> None:
+        assert self.process is not None
+        self.process.send_signal(number)
+
+    def _end(self, number: int) -> None:
+        self._signal(number)
+        if number == signal.SIGTERM:
+            self._signal(signal.SIGCONT)
+        assert self.process is not None
+        self.process.wait(60)
+        self.process = None
+
+    def _java(self, *arguments: str) -> list[str]:
+        return ["java", *JVM, "-cp", self._classpath, *arguments]
+
+    def _run(self, *arguments: str) -> None:
+        done = subprocess.run(self._java(*arguments), capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(f"{arguments[0]}: {done.stdout[-2000:]}{done.stderr[-2000:]}")

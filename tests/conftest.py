@@ -1,0 +1,35 @@
+"""Fixtures that several files of tests share."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.broker import Broker, Cluster, given_cluster
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A Kafka that all tests share, each with topics and an app of its own; it is never killed."""
+    cluster = given_cluster() or Broker(tmp_path_factory.mktemp("broker")).start()
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[Broker]:
+    """A Kafka of the test's own, to kill, freeze and start again."""
+    made = Broker(tmp_path / "broker")
+    try:
+        yield made.start()
+    finally:
+        made.close()
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """A folder that every user can enter and write to, for tests that give up their privileges."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o777)
+        yield Path(name).resolve()

@@ -1,0 +1,138 @@
+"""`streamnb run` as a process of its own, on a configuration written for the test."""
+
+import os
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.broker import free_port, wait_until
+
+
+class Daemon:
+    """Starts, stops and questions one instance; its snapshots and log stay in `folder` between starts."""
+
+    def __init__(
+        self, folder: Path, config: Mapping[str, Any], instance: str = "a", script: str | None = None
+    ) -> None:
+        self.folder, self.instance = folder, instance
+        self.port = free_port()
+        self.process: subprocess.Popen[bytes] | None = None
+        self._command = (
+            [sys.executable, script, "config.yaml"]
+            if script
+            else [sys.executable, "-m", "streamnb", "run", "config.yaml"]
+        )
+        folder.mkdir(parents=True, exist_ok=True)
+        tree = {
+            "http": {"port": self.port},
+            "snapshots": {"path": str(folder / "snapshots"), "every": "1s"},
+            **config,
+        }
+        if tree.get("transport", "kafka") == "kafka":
+            tree["kafka"] = {
+                "instance": instance,
+                "session_timeout": "6s",
+                "transaction_timeout": "5s",
+                **tree.get("kafka", {}),
+            }
+        (folder / "config.yaml").write_text(yaml.safe_dump(tree))
+
+    def start(self, **environ: str) -> "Daemon":
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                self._command,
+                cwd=self.folder,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **environ},
+                start_new_session=True,
+            )
+        return self
+
+    def ready(self, seconds: float = 60) -> "Daemon":
+        wait_until(
+            lambda: self.get("/readyz")[0] == 200 or self._check_alive(),
+            seconds,
+            f"{self.instance} to be ready; {self.tail()}",
+        )
+        return self
+
+    def kill(self) -> None:
+        """SIGKILL, in whatever it is doing."""
+        self.signal(signal.SIGKILL)
+        self._process.wait(30)
+
+    def stop(self, seconds: float = 20) -> int:
+        """SIGTERM; return the exit code."""
+        self.signal(signal.SIGTERM)
+        return self.wait(seconds)
+
+    def wait(self, seconds: float = 30) -> int:
+        try:
+            return self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.instance} did not end within {seconds} s; {self.tail()}") from None
+
+    def signal(self, number: int) -> None:
+        self._process.send_signal(number)
+
+    def close(self) -> None:
+        """End it however it stands."""
+        if self.process is not None and self.process.poll() is None:
+            self.kill()
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status code and body; 0 when nobody answers."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as error:
+            return error.code, error.read().decode()
+        except OSError:
+            return 0, ""
+
+    def metrics(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+        """Every sample, by name and labels; empty when nobody answers."""
+        status, text = self.get("/metrics")
+        if status != 200:
+            return {}
+        return {
+            (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+
+    def metric(self, name: str, **labels: str) -> float:
+        return self.metrics().get((f"streamnb_{name}", tuple(sorted(labels.items()))), 0.0)
+
+    def snapshot(self) -> Any:
+        """The newest snapshot file, decoded."""
+        from streamnb.snapshots import load
+
+        files = sorted((self.folder / "snapshots").rglob("*.snapshot"))
+        return load(files[-1])
+
+    def log(self) -> str:
+        return (self.folder / "log").read_text()
+
+    def tail(self) -> str:
+        return "its log ends:\n" + self.log()[-3000:]
+
+    @property
+    def _process(self) -> subprocess.Popen[bytes]:
+        assert self.process is not None
+        return self.process
+
+    def _check_alive(self) -> bool:
+        code = self._process.poll()
+        if code is not None:
+            raise AssertionError(f"{self.instance} ended with {code}; {self.tail()}")
+        return False

@@ -1,0 +1,102 @@
+"""Runs `streamnb run` and kills the process at a named point of the loop: DIE_AT=point, the DIE_ON-th time it comes.
+
+Run as a script in place of `-m streamnb run`. The points are reached by wrapping the clients' own calls from outside.
+"""
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+POINTS = (
+    "after_poll",
+    "after_first_send",
+    "before_offsets",
+    "before_commit",
+    "inside_commit",
+    "after_commit",
+    "before_snapshot",
+    "inside_snapshot",
+    "after_snapshot",
+)
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Countdown:
+    """Dies when it has been called often enough."""
+
+    def __init__(self, calls: int) -> None:
+        self._left = calls
+
+    def __call__(self, *_: object) -> None:
+        self._left -= 1
+        if self._left <= 0:
+            die()
+
+
+def around(
+    owner: Any, name: str, before: Callable[..., None] | None = None, after: Callable[..., None] | None = None
+) -> None:
+    """Call `before` ahead of owner.name, and `after` with what it returned."""
+    original = getattr(owner, name)
+
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        if before:
+            before()
+        result = original(*args, **kwargs)
+        if after:
+            after(result)
+        return result
+
+    setattr(owner, name, wrapped)
+
+
+def arm(point: str, calls: int) -> None:
+    """Arrange for the death."""
+    from kafka import KafkaConsumer, KafkaProducer
+
+    from streamnb.snapshots import DirectoryStore
+
+    count = Countdown(calls)
+    match point:
+        case "after_poll":
+            around(KafkaConsumer, "poll", after=lambda records: count() if records else None)
+        case "after_first_send":
+            around(KafkaProducer, "send", after=count)
+        case "before_offsets":
+            around(KafkaProducer, "send_offsets_to_transaction", before=count)
+        case "before_commit":
+            around(KafkaProducer, "commit_transaction", before=count)
+        case "inside_commit":
+            around(KafkaProducer, "commit_transaction", before=lambda: _soon(count))
+        case "after_commit":
+            around(KafkaProducer, "commit_transaction", after=count)
+        case "before_snapshot":
+            around(DirectoryStore, "save", before=count)
+        case "inside_snapshot":
+            around(os, "fsync", before=count)
+        case "after_snapshot":
+            around(DirectoryStore, "save", after=count)
+        case _:
+            raise SystemExit(f"DIE_AT={point!r}: allowed are {', '.join(POINTS)}")
+
+
+def _soon(count: Countdown) -> None:
+    """Die a moment later in another thread, while the call is under way."""
+    import threading
+
+    threading.Timer(0.001, count).start()
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    if os.environ.get("DIE_AT"):
+        arm(os.environ["DIE_AT"], int(os.environ.get("DIE_ON", "1")))
+    from streamnb.cli import main
+
+    sys.argv = ["streamnb", "run", *sys.argv[1:]]
+    main()

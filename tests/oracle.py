@@ -1,0 +1,194 @@
+"""What must be true of everything committed, whatever happened to the daemons on the way.
+
+`Workload` produces events of every sort with unique ids and remembers them; `Workload.check` reads all that is
+committed and complains of every loss, double and difference. The learned `uid` feature is a category that each event
+has for itself, so that a model shows of every single event how often it was learned.
+"""
+
+import json
+import random
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
+
+from tests.broker import Cluster, wait_until
+
+POISON = [b"{", b"\xff\xfe", b'{"features": {"x": NaN}}', b'{"features": {"x": [1]}}', b"[]", b'{"id": 1}']
+LABELS = ("fraud", "ok")
+MODEL = {"kind": "mixed", "features": {"uid": "categorical", "x": "gaussian", "colour": "categorical"}}
+
+
+@dataclass
+class Workload:
+    """The topics of one test, and what has been put into them."""
+
+    cluster: Cluster
+    seed: int = 1
+    partitions: int = 2
+    learned: dict[str, tuple[str, float]] = field(default_factory=dict)
+    """Label and x of every labelled event, by id."""
+    asked: set[str] = field(default_factory=set)
+    bad: dict[str, bytes] = field(default_factory=dict)
+    """Raw bytes of every bad record, by topic:partition:offset."""
+
+    def __post_init__(self) -> None:
+        self._random = random.Random(self.seed)
+        self.labelled = self.cluster.topic("labelled", self.partitions)
+        self.unlabelled = self.cluster.topic("unlabelled", self.partitions)
+        self.predictions = self.cluster.topic("predictions", 2)
+        self.dead = self.cluster.topic("dead", 1)
+        self.app = f"app-{self.labelled.split('.')[-1]}"
+        self._producer = KafkaProducer(bootstrap_servers=self.cluster.bootstrap, linger_ms=5)
+
+    def config(self, **sections: Any) -> dict[str, Any]:
+        """A configuration that reads and answers this workload."""
+        return {
+            "app": self.app,
+            "transport": "kafka",
+            "kafka": {"bootstrap_servers": self.cluster.bootstrap, **sections.pop("kafka", {})},
+            "input": {
+                "labelled": [self.labelled],
+                "unlabelled": [self.unlabelled],
+                **sections.pop("input", {}),
+            },
+            "output": {
+                "predictions": self.predictions,
+                "dead_letters": self.dead,
+                **sections.pop("output", {}),
+            },
+            "model": sections.pop("model", MODEL),
+            **sections,
+        }
+
+    def produce(self, events: int, poison: float = 0.02) -> None:
+        """Append this many records at random: labelled, unlabelled in either topic, tombstones, poison."""
+        sent = [self._one(poison) for _ in range(events)]
+        self._producer.flush()
+        for future, raw in sent:
+            at = future.get(30)
+            if raw is not None:
+                self.bad[f"{at.topic}:{at.partition}:{at.offset}"] = raw
+
+    def _one(self, poison: float) -> tuple[Any, bytes | None]:
+        pick = self._random
+        partition = pick.randrange(self.partitions)
+        topic = pick.choice([self.labelled, self.unlabelled])
+        if pick.random() < poison:
+            raw = pick.choice(POISON)
+            headers = pick.choice([[], [("trace", b"1"), ("trace", b"2")]])
+            return self._producer.send(topic, raw, key=b"k", partition=partition, headers=headers), raw
+        if pick.random() < poison / 2:
+            return self._producer.send(topic, None, key=b"k", partition=partition), None
+        uid = f"e{len(self.learned) + len(self.asked)}"
+        event: dict[str, Any] = {"id": uid, "features": {"uid": uid, **self._features()}}
+        if topic == self.labelled and pick.random() < 0.7:
+            event["label"] = pick.choice(LABELS)
+            self.learned[uid] = (event["label"], event["features"]["x"])
+        else:
+            self.asked.add(uid)
+        return self._producer.send(
+            topic, json.dumps(event).encode(), key=uid.encode(), partition=partition
+        ), None
+
+    def _features(self) -> dict[str, Any]:
+        return {"x": self._random.gauss(1e6, 3.0), "colour": self._random.choice("rgb")}
+
+    def answered(self) -> Counter[str]:
+        """How often each id was answered, as a read_committed reader sees it."""
+        return Counter(json.loads(record.value)["id"] for record in self.committed(self.predictions))
+
+    def dead_letters(self) -> Counter[tuple[str, bytes]]:
+        """How often each record was dead-lettered: its coordinates by the headers, and its bytes."""
+        return Counter((_source(record), record.value) for record in self.committed(self.dead))
+
+    def committed(self, topic: str) -> list[Any]:
+        """All committed records of a topic."""
+        consumer = KafkaConsumer(
+            bootstrap_servers=self.cluster.bootstrap,
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+        )
+        try:
+            parts = [TopicPartition(topic, p) for p in consumer.partitions_for_topic(topic) or ()]
+            consumer.assign(parts)
+            consumer.seek_to_beginning(*parts)
+            ends = consumer.end_offsets(parts)
+            records: list[Any] = []
+
+            def all_read() -> bool:
+                for some in consumer.poll(200).values():
+                    records.extend(some)
+                return all(consumer.position(p) >= ends[p] for p in parts)
+
+            wait_until(all_read, 60, f"everything of {topic}")
+            return records
+        finally:
+            consumer.close()
+
+    def wait_answered(self, seconds: float = 60) -> None:
+        """Wait until as many answers and dead letters are committed as are due; doubles come out in `check`."""
+        wait_until(
+            lambda: len(self.answered()) >= len(self.asked) and len(self.dead_letters()) >= len(self.bad),
+            seconds,
+            "every event to be answered",
+        )
+
+    def complaints(self, snapshots: Iterable[Any] = ()) -> list[str]:
+        """Everything that is wrong with what was committed, and with these final snapshots."""
+        found = differences("answered", self.answered(), self.asked)
+        found += differences("dead-lettered", self.dead_letters(), set(self.bad.items()))
+        for snapshot in snapshots:
+            found += [f"{snapshot.instance}: {complaint}" for complaint in self.model_complaints(snapshot)]
+        return found
+
+    def check(self, snapshots: Iterable[Any] = ()) -> None:
+        complaints = self.complaints(snapshots)
+        assert not complaints, "\n".join(complaints[:20])
+
+    def model_complaints(self, snapshot: Any) -> list[str]:
+        """Compare a snapshot's model with the batch statistics of the events that were sent."""
+        from streamnb import MixedNB
+
+        model = MixedNB.from_bytes(snapshot.model)
+        table = model.likelihood_table()
+        found = []
+        for label in LABELS:
+            xs = [x for at, x in self.learned.values() if at == label]
+            uids = {uid for uid, (at, _) in self.learned.items() if at == label}
+            if model.class_count.get(label, 0) != len(xs):
+                found.append(f"{label} was counted {model.class_count.get(label, 0)} times, due {len(xs)}")
+            found += differences(f"learned as {label}", uid_counts(table, label), uids)
+            found += moment_complaints(label, xs, *gaussian_cell(table, label))
+        return found
+
+    def close(self) -> None:
+        self._producer.close()
+
+
+def differences(what: str, counts: "Counter[Any]", due: set[Any]) -> list[str]:
+    """Say what was missed, doubled or never due."""
+    found = [f"{item} was never {what}" for item in due if not counts[item]]
+    found += [f"{item} was {what} {n} times" for item, n in counts.items() if n > 1]
+    return found + [f"{item} was {what} but never due" for item in counts if item not in due and counts[item]]
+
+
+def moment_complaints(label: str, xs: Sequence[float], mean: float, variance: float) -> list[str]:
+    if not xs:
+        return []
+    due_mean, due_variance = statistics.fmean(xs), float(statistics.pvariance([x - 1e6 for x in xs]))
+    found = []
+    if abs(mean - due_mean) > 1e-12 * abs(due_mean):
+        found.append(f"mean of {label} is {mean!r}, due {due_mean!r}")
+    if abs(variance - due_variance) > 1e-9 * due_variance:
+        found.append(f"variance of {label} is {variance!r}, due {due_variance!r}")
+    return found
+
+
+def _source(record: Any) -> str:
+    headers = {name: value.decode() for name, value in record.headers if name.startswith("streamnb.error.")}
+    prefix = "streamnb.error."
+    return f"{headers[prefix + 'topic']}:{headers[prefix + 'partition']}:{headers[prefix + 'offset']}"
