@@ -1,31 +1,18 @@
-"""Streaming naive Bayes: equal to the batch fit, each event counted exactly once.
+"""Streaming naive Bayes: the model always equals the batch fit, and every event counts exactly once."""
 
-The learners are imported when they are first used, so that the command line answers at once.
-"""
-
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from streamnb.learners import (
-        BernoulliNB,
-        CategoricalNB,
-        ComplementNB,
-        GaussianNB,
-        MixedNB,
-        MultinomialNB,
-    )
+    from streamnb.learners import BernoulliNB, CategoricalNB, ComplementNB, GaussianNB, MixedNB, MultinomialNB
 
 __version__ = "0.1.0"
+
 __all__ = ["BernoulliNB", "CategoricalNB", "ComplementNB", "GaussianNB", "MixedNB", "MultinomialNB"]
 
 
-def __getattr__(name: str) -> object:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from streamnb import learners
-
-    return getattr(learners, name)
-
-
-def __dir__() -> list[str]:
-    return [*__all__, "__version__"]
+def __getattr__(name: str) -> Any:
+    """Import the learners, and numba with them, when the first of them is asked for."""
+    if name in __all__:
+        return getattr(import_module("streamnb.learners"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -148,7 +148,7 @@ class Engine:
         changed = {k: v for k, v in settings.items() if snapshot.settings.get(k) != v}
         if changed:
             log.warning("settings.changed", now=changed, before=snapshot.settings, offsets=snapshot.learned)
-        if snapshot.instance != self._config.kafka.instance:
+        if snapshot.instance != self._config.instance:
             log.warning("snapshot.of_another_instance", instance=snapshot.instance, offsets=snapshot.learned)
 
     def _save_first(self) -> None:
@@ -195,6 +195,9 @@ class Engine:
                 self._take_up(duty)
             except LostOffsets as error:
                 self._ask_again(error)
+            except PublishUnknown as error:
+                log.warning("duty.not_taken_up", error=error)
+                self._let_go()
         self._observer.rebalanced("assigned" if self._duty else "revoked")
         self._transport.read(self._ledger.read_from())
 
@@ -238,6 +241,10 @@ class Engine:
         self._offset_tries += 1
         if self._offset_tries >= OFFSET_TRIES:
             raise error
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Give the duty back, to be asked for again."""
         self._duty = None
         self._transport.settle()
 
@@ -334,7 +341,7 @@ class Engine:
         self._saver.start(
             Snapshot(
                 app=self._config.app,
-                instance=self._config.kafka.instance,
+                instance=self._config.instance,
                 version=__version__,
                 taken=self._clock(),
                 shape=self._processor.model.shape(),

@@ -21,7 +21,7 @@ Parts = tuple[Any, Any, Any, Any, Any]
 
 MAX_DEPTH = 500
 """Objects and lists within each other. The parser's own limit, higher, varies with Python and the caller."""
-MAX_WEIGHT = 1e60
+MAX_WEIGHT = 10**60
 MESSAGE_CHARACTERS = 1000
 ERROR_HEADER = "streamnb.error."
 SOURCE_HEADER = "streamnb.source"
@@ -235,9 +235,7 @@ def _flattened(features: Features, limits: LimitsConfig) -> Features:
 def _weight(weight: Any) -> float:
     if type(weight) in (int, float) and 0 <= weight <= MAX_WEIGHT:
         return float(weight)
-    raise EventError(
-        "bad_weight", f"weight {reprlib.repr(weight)}: allowed is a number from 0 to {MAX_WEIGHT:g}"
-    )
+    raise EventError("bad_weight", f"weight {reprlib.repr(weight)}: allowed is a number from 0 to {MAX_WEIGHT:.0e}")
 
 
 def _seconds(timestamp: Any) -> float:

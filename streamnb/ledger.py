@@ -3,10 +3,20 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from streamnb.processing import Watermarks
 from streamnb.snapshots import TopicNote
 from streamnb.starting import Beginning, Lost, Published, first_offset, learn_from_metadata
 from streamnb.transport import Committed, Extent, Partition, Role
+
+
+@dataclass(frozen=True, slots=True)
+class Watermarks:
+    """The two offsets of every partition, as a batch finds them."""
+
+    learned: Mapping[Partition, int]
+    published: Mapping[Partition, int]
+    """Of the owned partitions only."""
+    handled: Mapping[Partition, int]
+    """Below these offsets nothing is counted again."""
 
 
 @dataclass(slots=True)

@@ -10,7 +10,7 @@ import math
 import re
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Concatenate, Literal, ParamSpec, get_args
 
@@ -30,6 +30,7 @@ from streamnb.reports import ScoresView, State, Status, Step, TransactionOutcome
 
 CLASSES_SHOWN = 50
 LABEL_LENGTH = 200
+HUGE = 1e15
 
 Key = tuple[str, ...]
 """A series: its name without the prefix, then its label values."""
@@ -45,10 +46,10 @@ class _Buckets:
     counts: tuple[int, ...]
     total: float = 0.0
 
-    def observed(self, values: Iterable[float], bounds: tuple[float, ...]) -> "_Buckets":
-        good = sorted(max(0.0, v) for v in map(_number, values) if math.isfinite(v))
+    def observed(self, values: Sequence[float], bounds: tuple[float, ...]) -> "_Buckets":
+        good = _observable(values)
         steps = [*(bisect_right(good, bound) for bound in bounds), len(good)]
-        return _Buckets(tuple(map(sum, zip(self.counts, steps, strict=True))), self.total + math.fsum(good))
+        return _Buckets(tuple(map(sum, zip(self.counts, steps, strict=True))), self.total + sum(good))
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +153,7 @@ class Metrics:
         counts["late_predictions_total",] = step.late
         counts["labels_ignored_total",] = step.labels_ignored
         counts["unseen_features_total",] = step.unseen_features
-        handled = sum(step.events.values())
+        handled = sum(_growth(0.0, n) for n in step.events.values())
         picture = _counted(self._picture, counts)
         if step.ages:
             picture = _observed(picture, {"event_age_seconds": step.ages})
@@ -198,9 +199,7 @@ class Metrics:
         seen, self._seen = self._seen, view
         if seen is None or seen is view or not counts:
             return picture
-        increments = {
-            key: _growth(getattr(seen, field), getattr(view, field)) for key, field in _SCORES.items()
-        }
+        increments = {key: _growth(getattr(seen, field), getattr(view, field)) for key, field in _SCORES.items()}
         classes = dict(picture.classes)
         for label, score in view.classes.items():
             old = seen.classes.get(label)
@@ -236,7 +235,7 @@ def _counted(picture: _Picture, increments: Mapping[Key, float]) -> _Picture:
     return replace(picture, counters=counters)
 
 
-def _observed(picture: _Picture, values: Mapping[str, Iterable[float]]) -> _Picture:
+def _observed(picture: _Picture, values: Mapping[str, Sequence[float]]) -> _Picture:
     new = {name: picture.histograms[name].observed(v, FAMILIES[name].bounds) for name, v in values.items()}
     return replace(picture, histograms={**picture.histograms, **new})
 
@@ -247,9 +246,20 @@ def _told(picture: _Picture, values: Mapping[str, float | None]) -> _Picture:
 
 
 def _growth(before: float, now: float) -> float:
-    """What a counter may grow by: never negative, never NaN."""
+    """What a counter may grow by: never negative, NaN, or so huge that ones added later would be lost."""
     growth = _number(now) - _number(before)
-    return growth if math.isfinite(growth) and growth > 0 else 0.0
+    return growth if 0 < growth < HUGE else 0.0
+
+
+def _observable(values: Sequence[float]) -> list[float]:
+    """The values in order, without those that are no numbers; none negative."""
+    try:
+        ordered = sorted(values)
+        if not ordered or (ordered[0] >= 0 and sum(ordered) < HUGE):
+            return ordered
+    except (TypeError, OverflowError):
+        pass
+    return sorted(max(0.0, v) for v in map(_number, values) if v < HUGE)
 
 
 def _number(value: object) -> float:

@@ -12,6 +12,7 @@ from streamnb.config import Config
 from streamnb.errors import EventError, Reason, StateError
 from streamnb.events import Decoder, Event, dead_letter, prediction
 from streamnb.learners import build
+from streamnb.ledger import Watermarks
 from streamnb.reports import Outcome
 from streamnb.scores import Scores
 from streamnb.snapshots import Snapshot
@@ -31,17 +32,6 @@ class Answers:
     dead_letters: dict[Reason, int] = field(default_factory=dict)
     answered_times: list[float] = field(default_factory=list)
     """Record times (seconds since 1970) of the predictions that are not late, where known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Watermarks:
-    """The two offsets of every partition, as a batch finds them."""
-
-    learned: Mapping[Partition, int]
-    published: Mapping[Partition, int]
-    """Of the owned partitions only."""
-    handled: Mapping[Partition, int]
-    """Below these offsets nothing is counted again."""
 
 
 @dataclass(slots=True)
@@ -67,7 +57,7 @@ class Processor:
         self.dead_letter_bytes: int | None = None
         """The largest dead letter that can be published."""
         self._config, self._version = config, version
-        self._app, self._instance = config.app, config.kafka.instance or ""
+        self._app, self._instance = config.app, config.instance
         self._limits, self._publish_all = config.limits, config.output.publish == "all"
         self._explain = config.output.explain
         self._decoder = Decoder(

@@ -9,7 +9,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb.errors import SnapshotError
 from streamnb.reports import ClassScore, ScoresView
 
 RECENT_EVENTS = 1000
@@ -118,14 +117,13 @@ class Scores:
             "majority_correct": self._majority_correct,
             "recent": "".join(np.where(self._recent, "1", "0").tolist()),
             "classes": {
-                label: list(self._class(label))
-                for label in sorted({*self._class_evaluated, *self._class_predicted})
+                label: list(self._class(label)) for label in sorted({*self._class_evaluated, *self._class_predicted})
             },
         }
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
-        """The scores that `to_dict` wrote; they go on as those would. SnapshotError for anything else."""
+        """The scores that `to_dict` wrote; they go on as those would. ValueError for anything else."""
         scores = cls()
         try:
             scores._correct = int(state["correct"])
@@ -139,7 +137,7 @@ class Scores:
                 scores._class_correct[label] = int(correct)
                 scores._class_predicted[label] = int(predicted)
         except (KeyError, TypeError, ValueError, AttributeError) as exc:
-            raise SnapshotError(f"scores of another format: {exc!r}") from exc
+            raise ValueError(f"scores of another format: {exc!r}") from exc
         seen = {label: n for label, n in scores._class_evaluated.items() if n}
         scores._majority = min(seen, key=lambda label: (-seen[label], label), default=None)
         scores._touched = set(scores._class_evaluated)

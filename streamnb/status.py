@@ -76,7 +76,7 @@ def status_of(
     model = processor.model
     return Status(
         app=config.app,
-        instance=config.kafka.instance,
+        instance=config.instance,
         version=__version__,
         state=progress.state,
         not_ready=not_ready,

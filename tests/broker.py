@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from kafka import KafkaAdminClient, TopicPartition
-from kafka.admin import NewTopic
+from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
 
 KAFKA = "4.1.0"
 POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -59,9 +59,7 @@ def free_port() -> int:
 
 def jars() -> Path:
     """The folder of Kafka's jars, fetched once into a cache outside the checkout."""
-    cache = (
-        os.environ.get("STREAMNB_TEST_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    )
+    cache = os.environ.get("STREAMNB_TEST_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     folder = Path(cache) / "streamnb-tests" / f"kafka-{KAFKA}"
     if folder.is_dir():
         return folder
@@ -73,9 +71,7 @@ def jars() -> Path:
         goal = ["dependency:copy-dependencies", f"-DoutputDirectory={work}/jars"]
         fetched = subprocess.run(["mvn", "-q", "-B", *goal], cwd=work, capture_output=True, text=True)
         if fetched.returncode:
-            raise RuntimeError(
-                f"maven could not fetch kafka {KAFKA}: {fetched.stdout[-2000:]}{fetched.stderr[-2000:]}"
-            )
+            raise RuntimeError(f"maven could not fetch kafka {KAFKA}: {fetched.stdout[-2000:]}{fetched.stderr[-2000:]}")
         try:
             os.rename(f"{work}/jars", folder)
         except OSError:
@@ -115,6 +111,9 @@ class Cluster:
     def delete(self, name: str) -> None:
         self.admin.delete_topics([name])
         wait_until(lambda: name not in self.admin.list_topics(), what=f"{name} to be gone")
+
+    def configure(self, name: str, configs: Mapping[str, str]) -> None:
+        self.admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, configs=dict(configs))])
 
     def cut(self, name: str, partition: int, before: int) -> None:
         """Delete the records below this offset."""
@@ -184,6 +183,14 @@ class Broker(Cluster):
     def thaw(self) -> None:
         self._signal(signal.SIGCONT)
 
+    def damage(self, name: str, value: bytes) -> None:
+        """Change one byte of this value where it lies on the disk."""
+        segment = self.folder / "data" / f"{name}-0" / f"{0:020}.log"
+        data = segment.read_bytes()
+        with segment.open("r+b") as file:
+            file.seek(data.index(value))
+            file.write(bytes([value[0] ^ 1]))
+
     def close(self) -> None:
         super().close()
         if self.process is not None:
@@ -192,15 +199,13 @@ class Broker(Cluster):
     def _answers(self) -> bool:
         assert self.process is not None
         if self.process.poll() is not None:
-            raise RuntimeError(
-                f"the broker ended at once:\n{(self.folder / 'broker.log').read_text()[-3000:]}"
-            )
+            raise RuntimeError(f"the broker ended at once:\n{(self.folder / 'broker.log').read_text()[-3000:]}")
         host, port = self.bootstrap.split(":")
         with socket.socket() as probe:
             if probe.connect_ex((host, int(port))):
                 return False
         try:
-            KafkaAdminClient(bootstrap_servers=self.bootstrap, bootstrap_timeout_ms=1000).close()
+            KafkaAdminClient(bootstrap_servers=self.bootstrap, bootstrap_timeout_ms=30_000).close()
         except Exception:
             return False
         return True

@@ -121,6 +121,5 @@ def refused(learner: str) -> dict[str, Any]:
 
 def three_good(learner: str) -> list[Event]:
     return [
-        Event({"amount": value}, label)
-        for value, label in zip(GOOD[block_of(learner)], ("a", "b", "a"), strict=True)
+        Event({"amount": value}, label) for value, label in zip(GOOD[block_of(learner)], ("a", "b", "a"), strict=True)
     ]

@@ -9,7 +9,7 @@ import json
 import random
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,7 +19,7 @@ from tests.broker import Cluster, wait_until
 
 POISON = [b"{", b"\xff\xfe", b'{"features": {"x": NaN}}', b'{"features": {"x": [1]}}', b"[]", b'{"id": 1}']
 LABELS = ("fraud", "ok")
-MODEL = {"kind": "mixed", "features": {"uid": "categorical", "x": "gaussian", "colour": "categorical"}}
+MODEL = {"kind": "mixed", "features": {"uid": "categorical", "x": "gaussian", "colour": "categorical"}, "var_smoothing": 0.0}
 
 
 @dataclass
@@ -154,15 +154,20 @@ class Workload:
         from streamnb import MixedNB
 
         model = MixedNB.from_bytes(snapshot.model)
-        table = model.likelihood_table()
+        uid_counts: dict[str, Counter[str]] = {label: Counter() for label in LABELS}
+        for row in model.likelihood_table():
+            if row.feature == "uid":
+                for label in LABELS:
+                    uid_counts[label][row.value] = int(row.numbers.get(label, {}).get("count", 0))
+        moments = next((row.numbers for row in model.likelihood_table() if row.feature == "x"), {})
         found = []
         for label in LABELS:
             xs = [x for at, x in self.learned.values() if at == label]
             uids = {uid for uid, (at, _) in self.learned.items() if at == label}
             if model.class_count.get(label, 0) != len(xs):
                 found.append(f"{label} was counted {model.class_count.get(label, 0)} times, due {len(xs)}")
-            found += differences(f"learned as {label}", uid_counts(table, label), uids)
-            found += moment_complaints(label, xs, *gaussian_cell(table, label))
+            found += differences(f"learned as {label}", uid_counts[label], uids)
+            found += moment_complaints(label, xs, moments.get(label, {}))
         return found
 
     def close(self) -> None:
@@ -176,9 +181,10 @@ def differences(what: str, counts: "Counter[Any]", due: set[Any]) -> list[str]:
     return found + [f"{item} was {what} but never due" for item in counts if item not in due and counts[item]]
 
 
-def moment_complaints(label: str, xs: Sequence[float], mean: float, variance: float) -> list[str]:
+def moment_complaints(label: str, xs: Sequence[float], cell: Mapping[str, float]) -> list[str]:
     if not xs:
         return []
+    mean, variance = cell.get("mean", 0.0), cell.get("variance", 0.0)
     due_mean, due_variance = statistics.fmean(xs), float(statistics.pvariance([x - 1e6 for x in xs]))
     found = []
     if abs(mean - due_mean) > 1e-12 * abs(due_mean):

@@ -1,13 +1,12 @@
 """What naive Bayes answers for a list of events, in exact arithmetic: the oracle of the learners' tests.
 
-Everything is fitted from the whole list at once, in fractions; logarithms have 60 digits. Slow on purpose.
+Everything is fitted from the whole list at once, in fractions; logarithms have 45 digits. Slow on purpose.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
 from typing import Any, NamedTuple
@@ -61,9 +60,7 @@ class Fitted:
         self.categorical = Categorical(rows([p.categorical for p in parts]), options)
         counted = Complement if kind == "complement" else Counts
         vocabularies = {name for p in parts for name in p.counts} | {"counts"}
-        self.counts = {
-            name: counted(rows([p.counts.get(name, {}) for p in parts]), options) for name in vocabularies
-        }
+        self.counts = {name: counted(rows([p.counts.get(name, {}) for p in parts]), options) for name in vocabularies}
 
     def effective_weights(self, events: Sequence[Event]) -> list[Fraction]:
         half_life = self.options.get("half_life")
@@ -92,33 +89,29 @@ class Fitted:
             return ratio(own, total, k, Fraction(self.options.get("alpha", 1.0)))
         return 0, own / total
 
-    def scores(self, x: Mapping[Any, Any]) -> dict[Any, Score | None]:
-        """Per label, None where the prior is 0."""
+    def scores(self, x: Mapping[Any, Any]) -> dict[Any, Score]:
+        """The score of every label; -inf for a prior of 0 and for what a limit rules out."""
         parts = parts_of(self.kind, self.options, x)
-        out: dict[Any, Score | None] = {}
+        out = {}
         for label in self.labels:
             power, prior = self.prior(label)
-            if prior == 0:
-                out[label] = None
-                continue
-            score = factor(Decimal(1), power, prior)
-            terms = [self.gaussian.score(label, parts.gaussian)]
-            terms += [self.bernoulli.score(label, parts.bernoulli)]
-            terms += [self.categorical.score(label, parts.categorical)]
-            terms += [self.counts[v].score(label, c) for v, c in parts.counts.items() if v in self.counts]
-            out[label] = sum((term for block in terms for term in block), score)
-        best = min((score.rank for score in out.values() if score), default=None)
-        return {
-            label: replace(score, log=LOSES) if score and score.rank != best else score
-            for label, score in out.items()
-        }
+            if prior:
+                score = factor(Decimal(1), power, prior)
+                terms = [self.gaussian.score(label, parts.gaussian)]
+                terms += [self.bernoulli.score(label, parts.bernoulli)]
+                terms += [self.categorical.score(label, parts.categorical)]
+                terms += [self.counts[v].score(label, c) for v, c in parts.counts.items() if v in self.counts]
+                out[label] = sum((term for block in terms for term in block), score)
+        best = min((score.rank for score in out.values()), default=None)
+        lost = Score(log=LOSES)
+        return {label: out[label] if label in out and out[label].rank == best else lost for label in self.labels}
 
     def joint(self, x: Mapping[Any, Any]) -> dict[Any, Decimal]:
-        return {label: score.log if score else LOSES for label, score in self.scores(x).items()}
+        return {label: score.log for label, score in self.scores(x).items()}
 
     def sizes(self, x: Mapping[Any, Any]) -> dict[Any, Decimal]:
         """The sum of the magnitudes of the terms of each joint log-likelihood: the scale of its rounding."""
-        return {label: score.size if score else Decimal(0) for label, score in self.scores(x).items()}
+        return {label: score.size for label, score in self.scores(x).items()}
 
     def proba(self, x: Mapping[Any, Any]) -> dict[Any, Decimal]:
         return posterior(self.joint(x))

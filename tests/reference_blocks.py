@@ -8,10 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Context, Decimal, localcontext
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899")
-DIGITS = 60
+DIGITS = 45
 
 # --- numbers ---------------------------------------------------------------------------------------------
 
@@ -22,6 +23,7 @@ def decimal(value: Fraction | int | float) -> Decimal:
         return Decimal(value.numerator) / Decimal(value.denominator)
 
 
+@lru_cache(maxsize=100_000)
 def ln(value: Fraction) -> Decimal:
     with localcontext(Context(prec=DIGITS)):
         return (Decimal(value.numerator) / Decimal(value.denominator)).ln()
@@ -65,8 +67,8 @@ class Score:
 
     @property
     def rank(self) -> tuple[Fraction, int, Decimal]:
-        """Smaller wins outright. Powers made of logarithms are equal when 40 digits are."""
-        return self.distance, -self.spikes, Context(prec=40).plus(self.power)
+        """Smaller wins outright. Powers made of logarithms are equal when 35 digits are."""
+        return self.distance, -self.spikes, Context(prec=35).plus(self.power)
 
 
 def factor(times: Decimal, power: int, coefficient: Fraction) -> Score:

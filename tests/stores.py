@@ -1,15 +1,22 @@
 """One small world per snapshot store, for the contract suite, and a snapshot to keep in it."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
+from kafka import KafkaProducer
 
+from streamnb.config import KafkaConfig
 from streamnb.errors import SnapshotError
 from streamnb.snapshots import DirectoryStore, Snapshot, SnapshotStore, TopicNote
+from streamnb.snapshots.topic import TopicStore
 from streamnb.transport import Partition
+from streamnb.transport.kafka_python.compacted import CompactedTopic
+from tests.broker import Cluster
+from tests.transports import committed_records
 
 KEEP = 3
 
@@ -76,6 +83,47 @@ class Directories:
             store.close()
 
 
+class Topics:
+    """All in one compacted topic, of several partitions."""
+
+    def __init__(self, cluster: Cluster, **configs: str) -> None:
+        self.kafka = KafkaConfig(bootstrap_servers=cluster.bootstrap, instance="one", start_timeout=20)
+        self.topic = cluster.topic("snapshots", 3, cleanup_policy="compact", **configs)
+        self._stores: list[TopicStore] = []
+        self.damaged: list[tuple[str, SnapshotError]] = []
+
+    def opened(self, app: str, instance: str) -> TopicStore:
+        log = CompactedTopic(self.kafka, self.topic)
+        store = TopicStore(log, app, instance, KEEP, lambda *report: self.damaged.append(report))
+        store.open()
+        self._stores.append(store)
+        return store
+
+    def records(self) -> list[tuple[list[Any], bytes | None, int]]:
+        """Key, value and partition of every record, in the order of each partition."""
+        return [(json.loads(r.key), r.value, r.partition) for r in committed_records(self._servers, self.topic)]
+
+    def write(self, key: list[Any], value: bytes | None, partition: int) -> None:
+        with KafkaProducer(bootstrap_servers=self._servers) as producer:
+            producer.send(self.topic, value, json.dumps(key, separators=(",", ":")).encode(), partition=partition)
+
+    def damage_newest(self, app: str, instance: str) -> None:
+        chunks = [r for r in self.records() if r[0][:2] == [app, instance] and r[0][3] != "manifest" and r[1]]
+        key, value, partition = max(chunks, key=lambda record: record[0])
+        assert value is not None
+        self.write(key, value[:-1] + bytes([value[-1] ^ 1]), partition)
+
+    def close(self) -> None:
+        for store in self._stores:
+            store.close()
+
+    @property
+    def _servers(self) -> str:
+        servers: str = self.kafka.bootstrap_servers
+        return servers
+
+
 STORES: dict[str, Callable[[pytest.FixtureRequest], StoreWorld]] = {
     "directory": lambda request: Directories(request.getfixturevalue("tmp_path") / "snapshots"),
+    "topic": lambda request: Topics(request.getfixturevalue("broker")),
 }

@@ -64,9 +64,7 @@ EVENTS = """\
 """
 
 
-@pytest.mark.parametrize(
-    "arguments", [["--help"], ["run", "--help"], ["check", "--help"], ["demo", "--help"]]
-)
+@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["check", "--help"], ["demo", "--help"]])
 def test_help_answers_without_importing_what_the_commands_need(arguments: list[str]) -> None:
     program = (
         "import sys; from streamnb.cli import main; sys.argv[0] = 'streamnb'\n"
@@ -74,9 +72,7 @@ def test_help_answers_without_importing_what_the_commands_need(arguments: list[s
         "except SystemExit as ending: assert not ending.code\n"
         "print(*sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True
-    )
+    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=True)
     assert "Usage: streamnb" in done.stdout
     assert not HEAVY & set(done.stdout.splitlines()[-1].split())
 
@@ -97,9 +93,7 @@ def test_help_answers_without_importing_what_the_commands_need(arguments: list[s
         (["check", "missing.yaml"], "missing.yaml"),
     ],
 )
-def test_a_wrong_command_line_ends_with_64_and_says_why(
-    folder: Path, arguments: list[str], message: str
-) -> None:
+def test_a_wrong_command_line_ends_with_64_and_says_why(folder: Path, arguments: list[str], message: str) -> None:
     done = streamnb(*arguments, cwd=folder)
     assert (done.returncode, done.stdout) == (64, "")
     assert message in done.stderr
@@ -242,9 +236,7 @@ def test_check_says_what_it_found_and_touches_no_output(folder: Path) -> None:
     assert not (folder / "answers.jsonl").exists()
 
 
-def test_check_reports_every_failure_and_ends_with_the_code_of_the_first(
-    folder: Path, taken_port: int
-) -> None:
+def test_check_reports_every_failure_and_ends_with_the_code_of_the_first(folder: Path, taken_port: int) -> None:
     no_input(folder)
     done = streamnb("check", "streamnb.yaml", cwd=folder, environ={"STREAMNB_HTTP__PORT": str(taken_port)})
     assert done.returncode == 65

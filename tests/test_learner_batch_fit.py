@@ -237,9 +237,7 @@ def test_counts_on_news(
 
 
 @counting
-def test_counts_on_news_one_by_one(
-    kind: str, options: Any, estimator: Any, same: Any, magnitudes: Any
-) -> None:
+def test_counts_on_news_one_by_one(kind: str, options: Any, estimator: Any, same: Any, magnitudes: Any) -> None:
     """Mappings of the words a posting has; a word never met before is not yet in the vocabulary."""
     (X, y), (T, _) = news("train"), news("test")
     model = Config(kind, options).build()
@@ -253,9 +251,7 @@ def test_counts_on_news_one_by_one(
     sizes = magnitudes(fitted, some[:, known]) + np.log(20)
     for i in range(some.shape[0]):
         row = some[[i]]
-        joint = model.joint_log_likelihood_one(
-            dict(zip(row.indices.tolist(), row.data.tolist(), strict=True))
-        )
+        joint = model.joint_log_likelihood_one(dict(zip(row.indices.tolist(), row.data.tolist(), strict=True)))
         assert (np.abs(np.array(list(joint.values())) - due[i]) <= 1e-12 * sizes[i]).all()
 
 
@@ -318,9 +314,7 @@ def test_categorical_on_random_rows(learned: Learned) -> None:
     y = random.integers(0, 3, size=200).tolist()
     X = ((random.integers(0, 4, size=(200, 5)) + np.array(y)[:, None]) % 5).astype(float)
     model, estimator = learned(Config("categorical"), X, y), sk.CategoricalNB().fit(X, y)
-    np.testing.assert_allclose(
-        model.joint_log_likelihood_many(X), estimator.predict_joint_log_proba(X), rtol=1e-12
-    )
+    np.testing.assert_allclose(model.joint_log_likelihood_many(X), estimator.predict_joint_log_proba(X), rtol=1e-12)
 
 
 # --- to scikit-learn and back -----------------------------------------------------------------------------
@@ -342,9 +336,7 @@ def test_a_model_goes_to_scikit_learn_and_answers_the_same(kind: str) -> None:
     config = Config(kind, {"priors": "uniform"} if kind == "complement" else {})
     model = in_batches(config, X, y)
     estimator = model.to_sklearn()
-    np.testing.assert_allclose(
-        estimator.predict_proba(X), model.predict_proba_many(X), rtol=1e-10, atol=1e-13
-    )
+    np.testing.assert_allclose(estimator.predict_proba(X), model.predict_proba_many(X), rtol=1e-10, atol=1e-13)
     assert list(estimator.classes_) == list(model.classes)
 
 
@@ -361,9 +353,7 @@ def test_a_model_comes_back_from_scikit_learn(kind: str) -> None:
     fitted = estimators[kind].fit(X[:40], y[:40])
     shell = type(Config(kind).build())
     model = shell.from_sklearn(fitted)
-    np.testing.assert_allclose(
-        model.predict_proba_many(X[:40]), fitted.predict_proba(X[:40]), rtol=1e-9, atol=1e-12
-    )
+    np.testing.assert_allclose(model.predict_proba_many(X[:40]), fitted.predict_proba(X[:40]), rtol=1e-9, atol=1e-12)
     model.learn_many(X[40:], y[40:])
     whole = estimators[kind].fit(X, y)
     np.testing.assert_allclose(model.predict_proba_many(X), whole.predict_proba(X), rtol=1e-7, atol=1e-9)

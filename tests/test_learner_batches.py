@@ -23,9 +23,7 @@ CELLS: dict[str, SearchStrategy[Any]] = {
     "bernoulli": st.sampled_from([0.0, 0.0, 1.0, 2.0]),
     "categorical": st.sampled_from([0.0, 1.0, 2.5, -3.0]),
 }
-numeric = pytest.mark.parametrize(
-    "config", [c for c in CONFIGS if c.kind in CELLS], ids=lambda config: config.name
-)
+numeric = pytest.mark.parametrize("config", [c for c in CONFIGS if c.kind in CELLS], ids=lambda config: config.name)
 
 
 @st.composite
@@ -38,11 +36,7 @@ def tables(draw: Any, config: Config) -> tuple[np.ndarray[Any, Any], list[str], 
     rows = draw(st.lists(st.lists(cells, min_size=3, max_size=3), min_size=n, max_size=n))
     y = draw(st.lists(st.sampled_from(LABELS), min_size=n, max_size=n))
     w = draw(st.none() | st.lists(st.sampled_from([0.0, 1.0, 2.0, 0.25]), min_size=n, max_size=n))
-    t = (
-        draw(st.lists(st.sampled_from([0.0, 3.0, 8.0, 20.0]), min_size=n, max_size=n))
-        if config.forgets
-        else None
-    )
+    t = draw(st.lists(st.sampled_from([0.0, 3.0, 8.0, 20.0]), min_size=n, max_size=n)) if config.forgets else None
     return np.array(rows, dtype=float).reshape(n, 3), y, w, t
 
 

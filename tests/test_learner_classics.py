@@ -48,9 +48,7 @@ def test_iris_with_priors_and_no_smoothing() -> None:
 
 
 @pytest.mark.parametrize("ddof", [0, 1])
-@pytest.mark.parametrize(
-    ("names", "right"), [(("pclass", "female"), 701), (("pclass", "female", "age"), 703)]
-)
+@pytest.mark.parametrize(("names", "right"), [(("pclass", "female"), 701), (("pclass", "female", "age"), 703)])
 def test_who_survived_the_titanic(ddof: int, names: tuple[str, ...], right: int) -> None:
     xs, ys = titanic()
     rows = [{name: x[name] for name in names} for x in xs]
@@ -124,18 +122,9 @@ def test_pulsars() -> None:
 
 
 NEWS = [
-    *[
-        ("multinomial", {"alpha": a}, n)
-        for a, n in zip((1.0, 0.1, 0.01, 0.001), (459, 577, 582, 565), strict=True)
-    ],
-    *[
-        ("bernoulli", {"alpha": a}, n)
-        for a, n in zip((1.0, 0.1, 0.01, 0.001), (329, 463, 517, 520), strict=True)
-    ],
-    *[
-        ("complement", {"alpha": a}, n)
-        for a, n in zip((1.0, 0.1, 0.01, 0.001), (561, 548, 533, 522), strict=True)
-    ],
+    *[("multinomial", {"alpha": a}, n) for a, n in zip((1.0, 0.1, 0.01, 0.001), (459, 577, 582, 565), strict=True)],
+    *[("bernoulli", {"alpha": a}, n) for a, n in zip((1.0, 0.1, 0.01, 0.001), (329, 463, 517, 520), strict=True)],
+    *[("complement", {"alpha": a}, n) for a, n in zip((1.0, 0.1, 0.01, 0.001), (561, 548, 533, 522), strict=True)],
     ("multinomial", {"alpha": 0.01, "weighting": "log1p"}, 570),
     ("multinomial", {"alpha": 0.01, "weighting": "tfidf"}, 570),
 ]

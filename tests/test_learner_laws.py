@@ -14,16 +14,12 @@ from reference import Event
 from streams import CONFIGS, Config, assert_equals_fit, features_of, law, streams
 
 every_config = pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
-remembering = pytest.mark.parametrize(
-    "config", [c for c in CONFIGS if not c.forgets], ids=lambda config: config.name
-)
+remembering = pytest.mark.parametrize("config", [c for c in CONFIGS if not c.forgets], ids=lambda config: config.name)
 
 
 def answers(model: Any, probes: list[Any]) -> list[Any]:
     """Everything a model says, to be compared bit for bit."""
-    return [
-        (model.joint_log_likelihood_one(x), model.predict_proba_one(x), model.predict_one(x)) for x in probes
-    ]
+    return [(model.joint_log_likelihood_one(x), model.predict_proba_one(x), model.predict_one(x)) for x in probes]
 
 
 # --- the state is a monoid --------------------------------------------------------------------------------
@@ -299,17 +295,13 @@ def test_rescaling_by_a_power_of_two_shifts_the_joint_alone(
     )
     for x in stream.probes:
         p, q = model.predict_proba_one(x), rescaled.predict_proba_one(scaled(x))
-        largest = max(
-            (abs(v) for v in model.joint_log_likelihood_one(x).values() if math.isfinite(v)), default=0
-        )
+        largest = max((abs(v) for v in model.joint_log_likelihood_one(x).values() if math.isfinite(v)), default=0)
         assert all(abs(p[c] - q[c]) <= 1e-12 * max(1, largest + 150 * len(x)) for c in p)
 
 
 # --- forgetting -------------------------------------------------------------------------------------------
 
-forgetting = pytest.mark.parametrize(
-    "config", [c for c in CONFIGS if c.forgets], ids=lambda config: config.name
-)
+forgetting = pytest.mark.parametrize("config", [c for c in CONFIGS if c.forgets], ids=lambda config: config.name)
 
 
 @forgetting
@@ -358,9 +350,7 @@ def test_a_batch_of_rows_is_predicted_and_learned_one_by_one(config: Config, dat
     scored = model.predict_learn_rows(rows)
     for i, (event, y) in enumerate(zip(stream.events, truth, strict=True)):
         known = loop.predict_proba_one(event.x)
-        assert {
-            c: p for c, p in zip(scored.labels, scored.probabilities[i].tolist(), strict=True) if p == p
-        } == known
+        assert {c: p for c, p in zip(scored.labels, scored.probabilities[i].tolist(), strict=True) if p == p} == known
         best = loop.predict_one(event.x)
         assert (scored.labels[scored.best[i]] if scored.best[i] >= 0 else None) == best
         if y is not None:
@@ -416,6 +406,6 @@ def test_class_log_priors_are_the_joint_of_nothing_known(config: Config, data: s
     for label in fitted.labels:
         _, prior = fitted.prior(label)
         due = Decimal(float(prior)).ln() if prior else Decimal("-Infinity")
-        assert Decimal(float(got[label])) == due or abs(Decimal(float(got[label])) - due) <= Decimal(
-            "1e-14"
-        ) * max(1, abs(due))
+        assert Decimal(float(got[label])) == due or abs(Decimal(float(got[label])) - due) <= Decimal("1e-14") * max(
+            1, abs(due)
+        )

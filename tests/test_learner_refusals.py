@@ -31,11 +31,7 @@ from streams import Config, assert_equals_fit
 def cases(of: Callable[[str], dict[str, Any]]) -> Any:
     return pytest.mark.parametrize(
         ("learner", "value"),
-        [
-            pytest.param(learner, v, id=f"{learner}-{name}")
-            for learner in LEARNERS
-            for name, v in of(learner).items()
-        ],
+        [pytest.param(learner, v, id=f"{learner}-{name}") for learner in LEARNERS for name, v in of(learner).items()],
     )
 
 
@@ -88,9 +84,7 @@ def is_distribution(proba: dict[Any, float]) -> None:
 def test_what_a_block_takes_counts_as_exact_arithmetic_says(learner: str, value: Any) -> None:
     config, x = config_of(learner), {"amount": value}
     events = [*three_good(learner), Event(x, "b"), Event(x, "a"), *three_good(learner)]
-    assert_equals_fit(
-        config.learned(events), config.fitted(events), [{"amount": GOOD[block_of(learner)][0]}, {}]
-    )
+    assert_equals_fit(config.learned(events), config.fitted(events), [{"amount": GOOD[block_of(learner)][0]}, {}])
 
 
 @pytest.mark.parametrize("value", [Decimal("1.5"), Fraction(3, 2), np.longdouble(1.5)], ids=repr)
@@ -128,12 +122,8 @@ def test_true_one_and_the_text_are_three_categories() -> None:
 def test_minus_zero_is_zero() -> None:
     for kind in KINDS:
         config = Config(kind)
-        one = config.learned(
-            [Event({"amount": -0.0}, "a"), Event({"amount": 0.0}, "b"), Event({"amount": 1.0}, "b")]
-        )
-        two = config.learned(
-            [Event({"amount": 0.0}, "a"), Event({"amount": 0.0}, "b"), Event({"amount": 1.0}, "b")]
-        )
+        one = config.learned([Event({"amount": -0.0}, "a"), Event({"amount": 0.0}, "b"), Event({"amount": 1.0}, "b")])
+        two = config.learned([Event({"amount": 0.0}, "a"), Event({"amount": 0.0}, "b"), Event({"amount": 1.0}, "b")])
         assert one.to_bytes() == two.to_bytes()
         assert one.predict_proba_one({"amount": -0.0}) == two.predict_proba_one({"amount": 0.0})
 

@@ -39,9 +39,7 @@ CHECKED = [
     Config("mixed", {"features": {"long_url": "categorical", "is_popular": "counts", "https": "bernoulli"}}),
     Config("mixed", {"features": {"value-mean": "gaussian", "https": "gaussian"}, "default": "ignore"}),
 ]
-CHECKS = [
-    (config, i, check) for config in CHECKED for i, check in enumerate(checks.yield_checks(config.build()))
-]
+CHECKS = [(config, i, check) for config in CHECKED for i, check in enumerate(checks.yield_checks(config.build()))]
 
 
 @pytest.fixture(autouse=True)

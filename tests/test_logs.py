@@ -50,9 +50,7 @@ def test_a_line_for_a_terminal_reads_as_event_and_fields() -> None:
     logs.configure("info", stream := Terminal())
     log.warning("lost", offsets={Partition("payments", 0): 17}, seconds=0.1 + 0.2, why="a b", note="x\x1b[1m")
     _, _, rest = stream.getvalue().partition(" ")
-    assert rest == (
-        'warning engine lost offsets={"payments:0": 17} seconds=0.3 why="a b" note="x\\u001b[1m"\n'
-    )
+    assert rest == ('warning engine lost offsets={"payments:0": 17} seconds=0.3 why="a b" note="x\\u001b[1m"\n')
 
 
 @pytest.mark.parametrize(

@@ -66,9 +66,7 @@ def test_the_oracle_agrees_with_scikit_learn(
     ],
     ids=str,
 )
-def test_the_oracle_weighs_events_as_scikit_learn_does(
-    kind: str, estimator: Any, X: np.ndarray[Any, Any]
-) -> None:
+def test_the_oracle_weighs_events_as_scikit_learn_does(kind: str, estimator: Any, X: np.ndarray[Any, Any]) -> None:
     w = RANDOM.uniform(0.1, 3, size=len(X))
     estimator.fit(X, LABELS, sample_weight=w)
     fitted = Fitted(kind, events(X, w))
@@ -83,12 +81,8 @@ def test_a_weight_is_a_repetition_to_the_oracle() -> None:
     assert a.gaussian.epsilon == b.gaussian.epsilon
 
 
-@pytest.mark.parametrize(
-    ("stop_words", "ngrams"), [([], (1, 1)), (["the", "you", "to"], (1, 2)), ([], (2, 3))]
-)
-def test_the_oracle_finds_the_words_that_scikit_learn_finds(
-    stop_words: list[str], ngrams: tuple[int, int]
-) -> None:
+@pytest.mark.parametrize(("stop_words", "ngrams"), [([], (1, 1)), (["the", "you", "to"], (1, 2)), ([], (2, 3))])
+def test_the_oracle_finds_the_words_that_scikit_learn_finds(stop_words: list[str], ngrams: tuple[int, int]) -> None:
     vectorizer = CountVectorizer(stop_words=stop_words or None, ngram_range=ngrams)
     found = vectorizer.build_analyzer()
     for text in [*texts()[:300], "Äpfel_1 x2 don't\u00a0stop İstanbul 3.5 \U0001d7d8\U0001d7d9 \n", ""]:

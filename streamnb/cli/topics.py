@@ -30,7 +30,7 @@ def create(
     ] = None,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
 ) -> None:
-    """Make those topics that are missing. Labelled ones keep their records for ever (retention.ms=-1)."""
+    """Make those topics that are missing: labelled ones keep all their records, one for snapshots is compacted."""
     with errors_become_exit_codes(debug):
         logs.configure("warning", sys.stderr)
         from streamnb.config import load
@@ -40,5 +40,6 @@ def create(
             raise ConfigError(f"{config}: transport is {settings.transport}, which has no topics")
         from streamnb.transport.kafka_python.creation import create as create_missing
 
-        made = create_missing(settings.kafka, settings.input, settings.output, partitions, replicas)
+        own = settings.snapshots.topic if settings.snapshots.store == "topic" else None
+        made = create_missing(settings.kafka, settings.input, settings.output, partitions, replicas, own)
         typer.echo(f"made {', '.join(made)}" if made else "nothing to do: all topics are there")

@@ -20,7 +20,7 @@ class Daemon:
 
     def __init__(self, config: Config, stop: threading.Event) -> None:
         self.stop = stop
-        metrics = Metrics(config.app, instance_of(config), __version__)
+        metrics = Metrics(config.app, config.instance, __version__)
         self.transport = transport_of(config, stop)
         self.store = store_of(config, metrics)
         try:
@@ -112,14 +112,10 @@ def store_of(config: Config, metrics: Metrics) -> SnapshotStore:
         case "directory" if config.files.input == "-" and config.transport == "files":
             return NoStore()
         case "directory":
-            return DirectoryStore(
-                config.snapshots.path, config.app, instance_of(config), config.snapshots.keep, on_damaged
-            )
+            return DirectoryStore(config.snapshots.path, config.app, config.instance, config.snapshots.keep, on_damaged)
         case "topic":
-            raise ConfigError("snapshots.store: topic is not in this version; allowed is directory")
+            from streamnb.snapshots.topic import TopicStore
+            from streamnb.transport.kafka_python.compacted import CompactedTopic
 
-
-def instance_of(config: Config) -> str:
-    """The instance's name, which loading has filled in."""
-    assert config.kafka.instance is not None
-    return config.kafka.instance
+            topic = CompactedTopic(config.kafka, config.snapshots.topic or "")
+            return TopicStore(topic, config.app, config.instance, config.snapshots.keep, on_damaged)

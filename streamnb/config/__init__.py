@@ -25,9 +25,9 @@ from streamnb.config.tree import (
     LimitsConfig,
     ModelConfig,
     OutputConfig,
-    Section,
     SecurityConfig,
     SnapshotsConfig,
+    section_at,
 )
 from streamnb.config.units import FIRST_SECOND, LAST_SECOND, time_seconds
 from streamnb.errors import ConfigError
@@ -66,7 +66,7 @@ def load(
     overlay_environment(marked, environ)
     marked.overlay(overrides, "command line")
     try:
-        config = Config.model_validate(_without_empty_sections(marked.values, Config))
+        config = Config.model_validate(_without_empty_sections(marked.values))
     except ValidationError as exc:
         problems = exc.errors(include_url=False)
         raise ConfigError("\n".join(explained(problem, marked) for problem in problems)) from exc
@@ -90,15 +90,12 @@ def quick_form(source: str, predictions: str, dead_letters: str | None = None) -
     }
 
 
-def _without_empty_sections(values: dict[str, object], section: type[Section]) -> dict[str, object]:
+def _without_empty_sections(values: dict[str, object], above: tuple[str, ...] = ()) -> dict[str, object]:
     """`kafka:` with nothing below it is the section with its defaults."""
     filled = dict(values)
-    for name, info in section.model_fields.items():
-        if name in values and isinstance(info.annotation, type) and issubclass(info.annotation, Section):
-            below = {} if values[name] is None else values[name]
-            if isinstance(below, dict):
-                below = _without_empty_sections(below, info.annotation)
-            filled[name] = below
+    for name, below in values.items():
+        if section_at((*above, name)) and (below is None or isinstance(below, dict)):
+            filled[name] = _without_empty_sections(below or {}, (*above, name))
     return filled
 
 

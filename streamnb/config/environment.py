@@ -3,7 +3,8 @@
 import difflib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import get_args
+from types import NoneType, UnionType
+from typing import Annotated, Union, get_args, get_origin
 
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
@@ -42,14 +43,23 @@ def variable(path: tuple[str, ...]) -> str:
 
 def is_secret(info: FieldInfo) -> bool:
     """Whether the key's value must never be shown."""
-    return SecretStr in (info.annotation, *get_args(info.annotation))
+    return SecretStr in _types(info.annotation)
+
+
+def _types(annotation: object) -> set[object]:
+    """The types that a union, or a single type, allows."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _types(arguments[0])
+    if origin in (Union, UnionType):
+        return set().union(*map(_types, arguments))
+    return {annotation}
 
 
 def _read(text: str, info: FieldInfo, name: str) -> object:
-    kinds = set(get_args(info.annotation) or (info.annotation,)) - {type(None)}
-    optional = type(None) in get_args(info.annotation)
+    types = _types(info.annotation)
     if is_secret(info):
         return text or None
-    if kinds <= {str, Path}:
-        return None if optional and text in ("", "~", "null") else text
+    if types <= {str, Path, NoneType}:
+        return None if NoneType in types and text in ("", "~", "null") else text
     return read_value(text, f"environment variable {name}")

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import yaml
 
-from streamnb.config.tree import spelled
+from streamnb.config.tree import section_at, spelled
 from streamnb.errors import ConfigError
 
 KeyPath = tuple[str | int, ...]
@@ -64,9 +64,9 @@ class Marked:
         self.places[path] = place
 
     def overlay(self, overrides: Mapping[str, object], place: str, above: tuple[str, ...] = ()) -> None:
-        """Set every key of a nested mapping."""
+        """Set every key of a mapping of sections."""
         for name, value in overrides.items():
-            if isinstance(value, Mapping) and value:
+            if isinstance(value, Mapping) and section_at((*above, name)):
                 self.overlay(value, place, (*above, name))
             else:
                 self.put((*above, name), value, place)

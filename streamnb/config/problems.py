@@ -7,7 +7,7 @@ from pydantic_core import ErrorDetails
 
 from streamnb.config.environment import is_secret, keys
 from streamnb.config.marked import KeyPath, Marked
-from streamnb.config.tree import OPTIONS, Config, ModelConfig, Section
+from streamnb.config.tree import OPTIONS, Config, ModelConfig, section_at
 
 WORDS = {
     "string_type": "allowed is a text: write it in quotes",
@@ -44,7 +44,7 @@ def line(marked: Marked, path: KeyPath, problem: str) -> str:
 
 def _nearest(path: KeyPath, marked: Marked) -> str:
     """The key probably meant: a likely slip, else the same name elsewhere, else the least unlike."""
-    name, section = str(path[-1]), _section(path[:-1]) or Config
+    name, section = str(path[-1]), section_at(path[:-1]) or Config
     siblings = list(section.model_fields)
     close = difflib.get_close_matches(name, siblings, n=1, cutoff=0.75)
     elsewhere = [".".join(known) for known, _ in keys(Config) if known[-1] == name]
@@ -56,20 +56,9 @@ def _nearest(path: KeyPath, marked: Marked) -> str:
     return f"the nearest is {nearest}; allowed are {', '.join(siblings)}"
 
 
-def _section(path: KeyPath) -> type[Section] | None:
-    """The section that a path leads to, None where it leads to a value."""
-    section: type[Section] = Config
-    for name in path:
-        info = section.model_fields.get(str(name))
-        if info is None or not (isinstance(info.annotation, type) and issubclass(info.annotation, Section)):
-            return None
-        section = info.annotation
-    return section
-
-
 def _got(path: KeyPath, value: object) -> str:
     secret = any(known == path[: len(known)] and is_secret(info) for known, info in keys(Config))
-    if secret or _section(path) is not None or isinstance(value, dict):
+    if secret or section_at(path) is not None or isinstance(value, dict):
         # never the value itself: it is, or may hold, a secret
         kinds = ((dict, "a mapping"), (list, "a list"), (str, "a text"), (object, "a single value"))
         return next(name for kind, name in kinds if isinstance(value, kind))

@@ -58,11 +58,7 @@ def _positive_duration(value: object) -> float:
 def _start(value: object) -> str | float:
     if value in ("earliest", "latest"):
         return str(value)
-    if (
-        isinstance(value, (int, float))
-        and not isinstance(value, bool)
-        and FIRST_SECOND <= value < LAST_SECOND
-    ):
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and FIRST_SECOND <= value < LAST_SECOND:
         return float(value)
     if isinstance(value, str):
         try:
@@ -156,9 +152,7 @@ def _text_kind(options: Mapping[str, object]) -> TextKind:
         problem = exc.errors()[0]
         allowed = f"; allowed are {', '.join(TextKind.model_fields)}"
         unknown = problem["type"] == "extra_forbidden"
-        raise ValueError(
-            f"{problem['loc'][0]}: {'unknown key' + allowed if unknown else problem['msg']}"
-        ) from exc
+        raise ValueError(f"{problem['loc'][0]}: {'unknown key' + allowed if unknown else problem['msg']}") from exc
 
 
 Duration = Annotated[float, PlainValidator(_duration)]
@@ -307,3 +301,20 @@ class Config(Section):
     snapshots: SnapshotsConfig = SnapshotsConfig()
     watchdog: PositiveDuration = 60.0
     http: HttpConfig = HttpConfig()
+
+    @property
+    def instance(self) -> str:
+        """This process's name among those of the app, which `load` has filled in."""
+        assert self.kafka.instance is not None, "a configuration is made by load()"
+        return self.kafka.instance
+
+
+def section_at(path: Sequence[str | int]) -> type[Section] | None:
+    """The section that a path leads to, None where it leads to a value or nowhere."""
+    section: type[Section] = Config
+    for name in path:
+        info = section.model_fields.get(str(name))
+        if info is None or not (isinstance(info.annotation, type) and issubclass(info.annotation, Section)):
+            return None
+        section = info.annotation
+    return section

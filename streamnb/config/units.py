@@ -24,7 +24,7 @@ def duration_seconds(value: object) -> float:
     if found is None:
         raise ValueError("allowed is a duration like 500ms, 10s, 30m, 2h or 1d, or a number of seconds")
     number, unit = float(found[1]), found[2]
-    return number / 1000 if unit == "ms" else number * SECONDS[unit]
+    return duration_seconds(number / 1000 if unit == "ms" else number * SECONDS[unit])
 
 
 def time_seconds(text: str) -> float:

@@ -6,10 +6,9 @@ from typing import Any, Self
 import numpy as np
 
 from streamnb.learners.block import Batch, Block, Entries, Likelihood, Sums
-from streamnb.learners.columns import Columns
+from streamnb.learners.columns import Columns, dense_check, stored_in, stored_of
 from streamnb.learners.kernels import bernoulli as kernel
-from streamnb.learners.kernels.bernoulli import BINS, COLUMN, EVENTS, N_LISTED, WIDTH
-from streamnb.learners.kernels.counts import NO_COLUMN
+from streamnb.learners.kernels.bernoulli import BINS, COLUMN, EVENTS, WIDTH
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, grown
 from streamnb.learners.values import LARGEST_NUMBER, finite_number, plain_name, refusal, sort_key
@@ -23,6 +22,9 @@ class BernoulliBlock(Block):
     """`counts[slot, class]`, `features[slot, field]`, `totals[class + 1, 0]`; the rest only caches what these say."""
 
     kind = "bernoulli"
+    takes_arrays = True
+    presents_columns = True
+    n_arrays = 3
 
     def __init__(self, alpha: float, binarize: float) -> None:
         self.alpha = alpha
@@ -36,6 +38,9 @@ class BernoulliBlock(Block):
         self.bins: Ints = np.zeros((2, BINS), np.int64)
         self.listed: Ints = np.zeros(FIRST_CAPACITY, np.int64)
         self.cache: Ints = np.zeros((2, kernel.CACHE), np.int64)
+
+    def reserve(self, n_classes: int) -> None:
+        self._make_room(n_classes)
 
     def encode(self, items: Iterable[tuple[Any, Any]]) -> Entries:
         slots: list[int] = []
@@ -60,6 +65,32 @@ class BernoulliBlock(Block):
             slots.append(slot)
             values.append(1.0 if value > self.binarize else 0.0)
         return Entries(slots, None, values, unknown)
+
+    @staticmethod
+    def _allowed(values: Array) -> Array:
+        good: Array = np.abs(values) <= LARGEST_NUMBER
+        return good
+
+    def fill(self, buffer: Buffer, names: list[Any], values: Array, learned: Array) -> None:
+        table = dense_check(values, names, self._allowed, "bernoulli", ALLOWED)
+        n_rows, n_columns = table.shape
+        wanted = [bool(learned.any())] * n_columns
+        slots = buffer.look_up(self.names.slots, len(self.names), names, wanted, None)
+        starts = np.arange(n_rows + 1, dtype=np.int64) * n_columns
+        buffer.take(starts, np.tile(slots, n_rows), (table > self.binarize).reshape(-1).astype(np.float64))
+
+    def fill_columns(self, buffer: Buffer, values: Array, learned: Array) -> None:
+        width = values.shape[1]
+        table = dense_check(values, range(width), self._allowed, "bernoulli", ALLOWED)
+        stored = stored_of((table > self.binarize).astype(np.float64))
+        self.columns.fill(buffer, self.names.slots, len(self.names), None, width, stored, learned)
+
+    def fill_sparse(self, buffer: Buffer, X: Any, learned: Array) -> None:
+        if self.binarize < 0.0:
+            raise ValueError(f"binarize={self.binarize!r} would turn on what a sparse matrix does not store")
+        starts, columns, values = stored_in(X, self._allowed, "bernoulli", ALLOWED)
+        stored = starts, columns, (values > self.binarize).astype(np.float64)
+        self.columns.fill(buffer, self.names.slots, len(self.names), None, X.shape[1], stored, learned)
 
     def push(self, buffer: Buffer, row: int, entries: Entries, learn: bool) -> None:
         if entries.unknown:
@@ -86,7 +117,7 @@ class BernoulliBlock(Block):
         kernel.predict_learn(
             self.counts, self.features_, self.totals, self.scalars, self.bins, self.listed, self.cache, self.alpha,
             len(self.names), batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.values, batch.widths,
-            batch.labels, batch.weights, batch.decay, sums.joint, sums.limits, sums.flags, sums.unseen,
+            batch.labels, batch.weights, batch.decay, sums.first, sums.joint, sums.limits, sums.flags, sums.unseen,
         )  # fmt: skip
         self.columns.learned(batch)
 
@@ -182,6 +213,10 @@ class BernoulliBlock(Block):
         self.totals[classes + 1] += other.totals[1 : len(classes) + 1]
         self._refresh()
 
+    @property
+    def n_features(self) -> int:
+        return len(self.names)
+
     def features(self) -> list[Any]:
         return list(self.names.names)
 
@@ -217,5 +252,3 @@ class BernoulliBlock(Block):
                 numbers[label] = {"p": (count + self.alpha) / total if total > 0.0 else 0.5, "count": count, "n": n}
             yield Likelihood(name, None, numbers)
 
-
-__all__ = ["N_LISTED", "NO_COLUMN", "BernoulliBlock"]

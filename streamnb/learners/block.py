@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from streamnb.learners.kernels.types import Array, Floats, Ints
-from streamnb.learners.tables import Buffer, Names
+from streamnb.learners.tables import Buffer
 
 NOTHING = np.zeros((0, 2))
 
@@ -43,6 +43,11 @@ class Sums:
     limits: Floats
     flags: Ints
     unseen: Ints
+    probabilities: Floats
+    """(n_rows + 1, n_classes): one row more, to work in."""
+    best: Ints
+    first: int = 1
+    """1 for the block that runs first: it sets the sums to zero."""
 
 
 class Likelihood(NamedTuple):
@@ -57,6 +62,16 @@ class Block(abc.ABC):
     """One likelihood block: raw sufficient statistics of some features, per class, and how they are read."""
 
     kind: str
+    n_arrays: int
+    """How many arrays `dump` returns."""
+
+    @abc.abstractmethod
+    def reserve(self, n_classes: int) -> None:
+        """Make room for this many classes."""
+
+    @abc.abstractmethod
+    def encode(self, items: Iterable[tuple[Any, Any]]) -> Entries:
+        """Validate features and look them up; raise ValueError or TypeError naming feature, value and what is allowed."""
 
     @abc.abstractmethod
     def push(self, buffer: Buffer, row: int, entries: Entries, learn: bool) -> None:
@@ -94,6 +109,11 @@ class Block(abc.ABC):
     def merge(self, other: Self, classes: Ints, n_classes: int) -> None:
         """Add another block's statistics; `classes[c]` is this model's slot for the other's class c."""
 
+    @property
+    @abc.abstractmethod
+    def n_features(self) -> int:
+        """How many features are known."""
+
     @abc.abstractmethod
     def features(self) -> list[Any]:
         """The known features, unsorted."""
@@ -110,15 +130,30 @@ class Block(abc.ABC):
     def table(self, labels: list[Any], order: Ints, read: float) -> Iterable[Likelihood]:
         """Yield what each feature says, per class, in sorted order."""
 
+    takes_arrays = False
+    """Whether `fill` is there: every value of this block is a number."""
+    presents_columns = False
+    """Whether `fill_columns` and `fill_sparse` are there: a row of an array presents all its columns, stored or not."""
+
+    def fill(self, buffer: Buffer, names: list[Any], values: Array, learned: Array) -> None:
+        """Make a batch of a dense array with named columns; `learned` says which rows will be learned."""
+        raise NotImplementedError
+
+    def fill_columns(self, buffer: Buffer, values: Array, learned: Array) -> None:
+        """Make a batch of a dense array whose columns are named 0, 1, ..."""
+        raise NotImplementedError
+
+    def fill_sparse(self, buffer: Buffer, X: Any, learned: Array) -> None:
+        """Make a batch of a scipy sparse matrix whose columns are named 0, 1, ..."""
+        raise NotImplementedError
+
     def copy(self) -> Self:
         """Return an independent copy, as fast as its arrays are copied."""
         twin = object.__new__(type(self))
         for name, value in self.__dict__.items():
-            if isinstance(value, np.ndarray | Names):
-                value = value.copy()
-            elif isinstance(value, list):
+            if isinstance(value, list):
                 value = [item.copy() if isinstance(item, dict) else item for item in value]
-            elif isinstance(value, dict):
+            elif hasattr(value, "copy"):
                 value = value.copy()
             twin.__dict__[name] = value
         return twin

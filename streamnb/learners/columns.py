@@ -1,21 +1,26 @@
 """Rows of arrays present all their columns: one counter per width, so that a sparse row costs what it stores."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from streamnb.learners.block import Batch
 from streamnb.learners.kernels.counts import NO_COLUMN
+from streamnb.learners.kernels.types import Array, Floats, Ints
+from streamnb.learners.tables import Buffer
+from streamnb.learners.values import refusal
 
 
 class Columns:
     """How many rows of each width were learned and are not yet counted on their columns' names."""
 
-    __slots__ = ("rows",)
+    __slots__ = ("named", "rows")
 
     def __init__(self) -> None:
         self.rows: dict[int, int] = {}
+        self.named = 0
+        """The columns below this have slots."""
 
     @staticmethod
     def number(name: Any) -> float:
@@ -30,6 +35,7 @@ class Columns:
         rows = int(np.count_nonzero(batch.labels[: batch.n_rows] >= 0))
         if rows:
             self.rows[width] = self.rows.get(width, 0) + rows
+            self.named = max(self.named, width)
 
     def folded(self, slots: Mapping[Any, int]) -> Iterator[tuple[int, int]]:
         """Yield each column's slot and the rows that presented it, and forget the rows."""
@@ -37,8 +43,68 @@ class Columns:
             for column in range(width):
                 yield slots[column], rows
         self.rows.clear()
+        self.named = 0
 
     def copy(self) -> "Columns":
         twin = Columns()
         twin.rows = self.rows.copy()
+        twin.named = self.named
         return twin
+
+    def fill(
+        self,
+        buffer: Buffer,
+        known: dict[Any, int],
+        n_slots: int,
+        outer: int | None,
+        width: int,
+        stored: tuple[Ints, Ints, Floats],
+        learned: Array,
+    ) -> None:
+        """Make a batch of the stored entries of an array: starts of the rows, columns and values."""
+        starts, columns, values = stored
+        if width > self.named and learned.any():
+            buffer.look_up(known, n_slots, range(width), [True] * width, outer)
+        used, inverse = np.unique(columns, return_inverse=True)
+        slots = buffer.look_up(known, n_slots, used.tolist(), [False] * len(used), outer)
+        buffer.take(starts, slots[inverse.reshape(-1)] if len(used) else np.zeros(0, np.int64), values)
+
+
+def stored_of(values: Array) -> tuple[Ints, Ints, Floats]:
+    """Return starts, columns and values of what is not 0 in a dense array."""
+    places, columns = np.nonzero(values)
+    starts = np.searchsorted(places, np.arange(len(values) + 1)).astype(np.int64)
+    return starts, columns.astype(np.int64), values[places, columns].astype(np.float64)
+
+
+def stored_in(X: Any, check: Callable[[Array], Array], block: str, allowed: str) -> tuple[Ints, Ints, Floats]:
+    """Return starts, columns and values of a sparse matrix with each cell stored once; refuse values that `check` does."""
+    matrix = X.tocsr()
+    if not matrix.has_canonical_format:
+        matrix = matrix.copy()
+        matrix.sum_duplicates()
+    if matrix.dtype.kind not in "iuf":
+        raise refusal(block, "of a sparse matrix", matrix.dtype, allowed)
+    values = matrix.data.astype(np.float64)
+    good = check(values)
+    if not good.all():
+        place = int(np.flatnonzero(~good)[0])
+        raise refusal(block, int(matrix.indices[place]), float(values[place]), allowed)
+    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), values
+
+
+def dense_check(
+    values: Array, names: Sequence[Any], check: Callable[[Array], Array], block: str, allowed: str
+) -> Floats:
+    """Return a dense array as floats; refuse values that `check` does."""
+    table = np.ascontiguousarray(values, np.float64)
+    good = check(table)
+    if not good.all():
+        raise first_bad(block, names, values, good, allowed)
+    return table
+
+
+def first_bad(block: str, names: Sequence[Any], values: Array, good: Array, allowed: str) -> ValueError:
+    """Return the error for the first value of a dense array that a block does not take."""
+    row, column = (int(place) for place in np.argwhere(~good)[0])
+    return refusal(block, names[column], values[row, column].item(), allowed)

@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from streamnb.learners.block import Batch, Block, Entries, Likelihood, Sums
+from streamnb.learners.columns import first_bad
 from streamnb.learners.kernels import gaussian as kernel
 from streamnb.learners.kernels import moments
 from streamnb.learners.kernels.gaussian import ANCHOR, EVENTS, FIELDS, M2, M2_LOW, MEAN, MEAN_LOW, N, N_LOW
@@ -26,6 +27,8 @@ class GaussianBlock(Block):
     """`cells[feature, class + 1, field]`, column 0 over all classes; `variances` and `scalars` only cache what they say."""
 
     kind = "gaussian"
+    takes_arrays = True
+    n_arrays = 1
 
     def __init__(self, var_smoothing: float, ddof: float) -> None:
         self.var_smoothing = var_smoothing
@@ -33,8 +36,11 @@ class GaussianBlock(Block):
         self.names = Names()
         self.cells: Floats = np.zeros((FIRST_CAPACITY, 3, FIELDS))
         self.variances: Floats = np.zeros(FIRST_CAPACITY)
-        self.scalars: Floats = np.array([0.0, -1.0])
-        self.refuses_unlearning = False
+        self.scalars: Floats = np.zeros(2)
+
+    def reserve(self, n_classes: int) -> None:
+        self.cells = grown(self.cells, [len(self.names), n_classes + 1, FIELDS])
+        self.variances = grown(self.variances, [len(self.cells)])
 
     def encode(self, items: Iterable[tuple[Any, Any]]) -> Entries:
         slots: list[int] = []
@@ -66,6 +72,23 @@ class GaussianBlock(Block):
             values.append(value)
         return Entries(slots, None, values, unknown)
 
+    def fill(self, buffer: Buffer, names: list[Any], values: Array, learned: Array) -> None:
+        table = np.ascontiguousarray(values, np.float64)
+        n_rows, n_columns = table.shape
+        present = ~np.isnan(table)
+        good = (np.abs(table) <= LARGEST_NUMBER) | ~present
+        if not good.all():
+            raise first_bad("gaussian", names, values, good, ALLOWED)
+        whole = bool(present.all())
+        wanted = [bool(learned.any())] * n_columns if whole else (present & learned[:, None]).any(axis=0).tolist()
+        slots = buffer.look_up(self.names.slots, len(self.names), names, wanted, None)
+        if whole:
+            starts = np.arange(n_rows + 1, dtype=np.int64) * n_columns
+            buffer.take(starts, np.tile(slots, n_rows), table.reshape(-1))
+            return
+        starts = np.concatenate([[0], np.cumsum(present.sum(axis=1))]).astype(np.int64)
+        buffer.take(starts, np.broadcast_to(slots, table.shape)[present], table[present])
+
     def push(self, buffer: Buffer, row: int, entries: Entries, learn: bool) -> None:
         if entries.unknown:
             buffer.resolve(self.names, entries.slots, entries.unknown, learn)
@@ -74,14 +97,13 @@ class GaussianBlock(Block):
     def settle(self, buffer: Buffer, n_classes: int) -> None:
         for name in buffer.fresh:
             self.names.add(name)
-        self.cells = grown(self.cells, [len(self.names), n_classes + 1, FIELDS])
-        self.variances = grown(self.variances, [len(self.cells)])
+        self.reserve(n_classes)
 
     def predict_learn(self, buffer: Buffer, batch: Batch, sums: Sums) -> None:
         kernel.predict_learn(
             self.cells, self.variances, self.scalars, self.var_smoothing, self.ddof, len(self.names.names),
             batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.values, batch.labels, batch.weights,
-            batch.decay, sums.joint, sums.limits, sums.flags, sums.unseen,
+            batch.decay, sums.first, sums.joint, sums.limits, sums.flags, sums.unseen,
         )  # fmt: skip
 
     def learn(self, buffer: Buffer, batch: Batch) -> None:
@@ -166,6 +188,10 @@ class GaussianBlock(Block):
         slots = np.array([self.names.slots[name] for name in other.names.names], np.int64)
         moments.merge(self.cells, other.cells, slots, classes)
         self._refresh()
+
+    @property
+    def n_features(self) -> int:
+        return len(self.names)
 
     def features(self) -> list[Any]:
         return list(self.names.names)

@@ -23,6 +23,14 @@ def grown(array: Array, capacity: Sequence[int]) -> Array:
     return larger
 
 
+def take_out(names: list[Any], slot: int) -> int:
+    """Move the last name to this slot, where a name is forgotten; return the slot that it leaves."""
+    last = len(names) - 1
+    names[slot] = names[last]
+    names.pop()
+    return last
+
+
 class Names:
     """Names in dense slots: forgetting one moves the last one into its place."""
 
@@ -41,12 +49,10 @@ class Names:
 
     def forget(self, slot: int) -> int:
         """Forget the name in this slot; return the slot whose name has moved there (the last one)."""
-        last = len(self.names) - 1
         del self.slots[self.names[slot]]
+        last = take_out(self.names, slot)
         if slot != last:
-            self.names[slot] = self.names[last]
             self.slots[self.names[slot]] = slot
-        self.names.pop()
         return last
 
     def copy(self) -> "Names":
@@ -134,3 +140,26 @@ class Buffer:
             if slot < 0 and learn:
                 slot = self.fresh[(place, inner)] = n_inner + len(self.fresh)
             slots[position] = slot
+
+    def look_up(
+        self, known: dict[Any, int], n_slots: int, names: Sequence[Any], wanted: Sequence[bool], outer: int | None
+    ) -> Ints:
+        """Return the slots of columns; a new name gets one if it is wanted. With `outer`, names are pairs in this batch."""
+        slots = np.empty(len(names), np.int64)
+        for j, name in enumerate(names):
+            slot = known.get(name, -1)
+            if slot < 0:
+                key = name if outer is None else (outer, name)
+                slot = self.fresh.get(key, -1)
+                if slot < 0 and wanted[j]:
+                    slot = self.fresh[key] = n_slots + len(self.fresh)
+            slots[j] = slot
+        return slots
+
+    def take(self, starts: Ints, slots: Ints, values: Floats) -> None:
+        """Hold these entries of a whole batch."""
+        room = max(len(slots), 1)
+        self.starts, self.used = starts, len(slots)
+        self.slots, self.values, self.extras = np.zeros(room, np.int64), np.zeros(room), np.zeros(room, np.int64)
+        self.slots[: len(slots)] = slots
+        self.values[: len(slots)] = values

@@ -139,3 +139,11 @@ def check_hashable(value: object) -> None:
 def _shown(value: object) -> str:
     text = repr(value)
     return f"{text if len(text) <= 80 else text[:77] + '...'} ({type(value).__name__})"
+
+
+def as_items(x: Any) -> Iterable[tuple[Any, Any]]:
+    """Return an event's features; refuse what is not a mapping."""
+    try:
+        return x.items()  # type: ignore[no-any-return]  # whatever has items is a mapping here
+    except AttributeError:
+        raise TypeError(f"an event is a mapping of names to values, got {_shown(x)}") from None

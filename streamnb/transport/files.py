@@ -197,6 +197,12 @@ class FilesTransport:
         """Begin a new duty, from what was last published."""
         self._duty = Duty(frozenset([self._partition]), self.committed())
 
+    def output_limit(self, sink: SinkName) -> int | None:  # noqa: ARG002  # the Protocol's; a file takes any line
+        return None
+
+    def drain(self) -> None:
+        """Nothing to hurry: no call here waits for anybody."""
+
     def silence(self) -> float:
         """Seconds for which whoever reads standard output has taken nothing; 0 in all other cases."""
         return max((sink.silence() for sink in self._sinks.values()), default=0.0)

@@ -64,7 +64,8 @@ class AppendedFile:
     def __init__(self, name: str, path: str) -> None:
         self._what, self._path = f"output.{name}: {path}", path
         self._descriptor = -1
-        self._size_before = 0
+        self._size_before: int | None = None
+        """Before the last append; None if that did not come to write."""
 
     def check(self) -> None:
         try:
@@ -85,9 +86,7 @@ class AppendedFile:
         if mark is None:
             if size:
                 told = "the snapshot has no mark for it" if resumed else "no snapshot goes with it"
-                raise InputFileError(
-                    f"{self._what}: holds {size} bytes and {told}; move it away, or name another file"
-                )
+                raise InputFileError(f"{self._what}: holds {size} bytes and {told}; move it away, or name another file")
         elif size < mark.size:
             raise InputFileError(
                 f"{self._what}: holds {size} bytes, but {mark.size} had been written at the snapshot; "
@@ -107,6 +106,7 @@ class AppendedFile:
                 os.ftruncate(self._descriptor, size)
 
     def append(self, data: bytes) -> None:
+        self._size_before = None
         self._open()
         with self._refusal():
             self._size_before = os.fstat(self._descriptor).st_size
@@ -115,7 +115,7 @@ class AppendedFile:
                 left = left[os.write(self._descriptor, left) :]
 
     def roll_back(self) -> None:
-        if self._descriptor >= 0:
+        if self._size_before is not None:
             with self._refusal():
                 os.ftruncate(self._descriptor, self._size_before)
 
@@ -169,10 +169,15 @@ class AppendedFile:
             return
         new = not os.path.exists(self._path)
         with self._refusal():
-            self._descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if new:  # else a power cut could leave a snapshot whose marked output is not there
-                _sync(Path(self._path).parent)
+            descriptor = os.open(self._path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if new:  # else a power cut could leave a snapshot whose marked output is not there
+                    _sync(Path(self._path).parent)
+            except OSError:
+                os.close(descriptor)
+                raise
+        self._descriptor = descriptor
 
     @contextmanager
     def _refusal(self) -> Iterator[None]:

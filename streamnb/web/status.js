@@ -194,7 +194,7 @@ function build(chart) {
 }
 
 function steps(low, high) {
-  const raw = (high - low) / 3, size = 10 ** Math.floor(Math.log10(raw));
+  const raw = (high - low) / 4, size = 10 ** Math.floor(Math.log10(raw));
   const step = [1, 2, 2.5, 5, 10].map((k) => k * size).find((k) => k >= raw * 0.999);
   const ticks = [];
   for (let i = Math.ceil(low / step - 1e-9); i * step <= high + step * 1e-6; i++) ticks.push(i * step + 0);

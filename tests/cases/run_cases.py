@@ -13,9 +13,7 @@ from typing import Any
 import numpy as np
 
 REFUSAL = (ValueError, TypeError)
-CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "learners.json").read_text("utf-8"))[
-    "cases"
-]
+CASES: list[dict[str, Any]] = json.loads((Path(__file__).parent / "learners.json").read_text("utf-8"))["cases"]
 
 
 def decode(value: Any) -> Any:
@@ -79,9 +77,7 @@ class Runner:
             try:
                 getattr(self, f"do_{action}")(*arguments)
             except Exception as error:
-                error.add_note(
-                    f"{self.case['about']} -- step {number}: {action} {json.dumps(arguments)[:200]}"
-                )
+                error.add_note(f"{self.case['about']} -- step {number}: {action} {json.dumps(arguments)[:200]}")
                 raise
 
     # steps that change the model
@@ -146,9 +142,7 @@ class Runner:
         assert set(got) == set(due)
         assert all(0 <= p <= 1 for p in got.values())
         assert not got or abs(sum(got.values()) - 1) < 1e-9
-        assert not {
-            label: (got[label], p) for label, p in due.items() if not abs(got[label] - p) <= tolerance
-        }
+        assert not {label: (got[label], p) for label, p in due.items() if not abs(got[label] - p) <= tolerance}
 
     def do_joint(self, x: Any, want: Any, tolerance: float) -> None:
         got, due = answered(self.read("joint_log_likelihood_one", x)), expected(want)

@@ -112,7 +112,7 @@ def answer(
         for j in range(n_classes):
             x = joint[i, order[j]]
             if x > -math.inf:
-                p = math.exp(max(x - top, -LARGEST))
+                p = math.exp(max(x - top, -LARGEST)) if x < top else 1.0
                 total += p
                 probabilities[i, j] = p
             else:

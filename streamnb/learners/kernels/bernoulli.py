@@ -13,6 +13,7 @@ import numpy as np
 from streamnb.learners.kernels.counts import COLUMN, EVENTS, GROUP, WIDTH, is_known, widen
 from streamnb.learners.kernels.jit import jit
 from streamnb.learners.kernels.sums import FACTORS, LARGEST_FACTOR, SMALLEST_FACTOR, fixed, unfixed
+from streamnb.learners.kernels.start import start_sums
 from streamnb.learners.kernels.types import Floats, Ints
 
 __all__ = ["BINS", "COLUMN", "EVENTS", "GROUP", "LISTED", "N_LISTED", "WIDTH", "learn", "predict_learn", "rebuild"]
@@ -282,6 +283,7 @@ def predict_learn(
     labels: Ints,
     weights: Floats,
     decay: Floats,
+    first: int,
     joint: Floats,
     limits: Floats,
     flags: Ints,
@@ -291,6 +293,8 @@ def predict_learn(
     work = np.empty((2, n_classes))
     sums = np.empty((3, n_classes), np.int64)
     last = -1.0
+    if first == 1:
+        start_sums(joint, limits, flags, unseen, n_rows)
     for i in range(n_rows):
         read = decay[i, 1] if decay.shape[0] > 0 else 1.0
         if decay.shape[0] > 0 and read != last:

@@ -11,6 +11,7 @@ from streamnb.learners.kernels import counts as multinomial
 from streamnb.learners.kernels.counts import is_known
 from streamnb.learners.kernels.jit import jit
 from streamnb.learners.kernels.sums import FACTORS, SMALLEST_FACTOR, fixed, unfixed
+from streamnb.learners.kernels.start import start_sums
 from streamnb.learners.kernels.types import Floats, Ints
 
 
@@ -173,6 +174,7 @@ def predict_learn(
     labels: Ints,
     weights: Floats,
     decay: Floats,
+    first: int,
     joint: Floats,
     limits: Floats,
     flags: Ints,
@@ -182,6 +184,8 @@ def predict_learn(
     work = np.empty((4, n_classes))
     sums = np.zeros((2, n_classes))
     fresh = 1
+    if first == 1:
+        start_sums(joint, limits, flags, unseen, n_rows)
     for i in range(n_rows):
         read = decay[i, 1] if decay.shape[0] > 0 else 1.0
         unseen[i] += read_row(

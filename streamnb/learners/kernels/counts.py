@@ -10,6 +10,7 @@ import numpy as np
 
 from streamnb.learners.kernels.jit import jit
 from streamnb.learners.kernels.sums import FACTORS, SMALLEST_FACTOR
+from streamnb.learners.kernels.start import start_sums
 from streamnb.learners.kernels.types import Floats, Ints
 
 EVENTS, DF, GROUP, COLUMN = range(4)
@@ -187,6 +188,7 @@ def predict_learn(
     labels: Ints,
     weights: Floats,
     decay: Floats,
+    first: int,
     joint: Floats,
     limits: Floats,
     flags: Ints,
@@ -194,6 +196,8 @@ def predict_learn(
 ) -> None:
     """Read every row, and learn those that have a label."""
     work = np.empty((3, n_classes))
+    if first == 1:
+        start_sums(joint, limits, flags, unseen, n_rows)
     for i in range(n_rows):
         read = decay[i, 1] if decay.shape[0] > 0 else 1.0
         unseen[i] += read_row(

@@ -6,8 +6,6 @@
 
 import math
 
-import numpy as np
-
 from streamnb.learners.kernels.jit import jit
 from streamnb.learners.kernels.sums import (
     FACTORS,
@@ -18,6 +16,7 @@ from streamnb.learners.kernels.sums import (
     two_square,
     two_sum,
 )
+from streamnb.learners.kernels.start import start_sums
 from streamnb.learners.kernels.types import Floats, Ints
 
 N, N_LOW, ANCHOR, MEAN, MEAN_LOW, M2, M2_LOW, EVENTS = range(8)
@@ -44,7 +43,9 @@ def learn_cell(cells: Floats, f: int, c: int, x: float, w: float) -> None:
         return
     away, rounded = two_sum(x, -cells[f, c, ANCHOR])
     delta = (away - cells[f, c, MEAN]) + (rounded - cells[f, c, MEAN_LOW])
-    total, total_low = add_pair(n, cells[f, c, N_LOW], w)
+    total, total_low = n + w, 0.0
+    if cells[f, c, N_LOW] != 0.0 or total - n != w or total - w != n:
+        total, total_low = add_pair(n, cells[f, c, N_LOW], w)
     share = w / total
     mean, mean_low = add_pair(cells[f, c, MEAN], cells[f, c, MEAN_LOW], delta * share)
     m2, m2_low = add_pair(cells[f, c, M2], cells[f, c, M2_LOW], delta * delta * (n * share))
@@ -59,28 +60,33 @@ def learn_cell(cells: Floats, f: int, c: int, x: float, w: float) -> None:
 
 
 @jit
-def refresh_variance(cells: Floats, variances: Floats, scalars: Floats, f: int, n_features: int) -> None:
-    """Keep the cached variance of a feature over all classes, and the largest of them."""
-    n = cells[f, 0, N]
-    variance = cells[f, 0, M2] / n if n > 0.0 else 0.0
-    variances[f] = variance
-    if variance >= scalars[WIDEST]:
-        scalars[WIDEST] = variance
-        scalars[WIDEST_FEATURE] = f
-    elif scalars[WIDEST_FEATURE] == f:
-        widest = -1.0
-        for other in range(n_features):
-            if variances[other] > widest:
-                widest = variances[other]
-                scalars[WIDEST_FEATURE] = other
-        scalars[WIDEST] = widest
+def refresh_variances(
+    cells: Floats, variances: Floats, scalars: Floats, n_features: int, slots: Ints, start: int, stop: int
+) -> None:
+    """Keep the cached variances over all classes of the features of one event, and the largest of all."""
+    widest, feature = scalars[WIDEST], int(scalars[WIDEST_FEATURE])
+    for k in range(start, stop):
+        f = slots[k]
+        n = cells[f, 0, N]
+        variance = cells[f, 0, M2] / n if n > 0.0 else 0.0
+        if f == feature and variance < widest:
+            widest, feature = -1.0, -1  # perhaps another one is the widest now
+        variances[f] = variance
+        if feature >= 0 and variance >= widest:
+            widest, feature = variance, f
+    if feature < 0:
+        for f in range(n_features):
+            if variances[f] > widest:
+                widest, feature = variances[f], f
+    scalars[WIDEST] = widest
+    scalars[WIDEST_FEATURE] = feature
 
 
 @jit
 def refresh_all(cells: Floats, variances: Floats, scalars: Floats, n_features: int) -> None:
     """Rebuild the cache from the cells."""
     scalars[WIDEST] = 0.0
-    scalars[WIDEST_FEATURE] = -1.0
+    scalars[WIDEST_FEATURE] = 0.0
     for f in range(n_features):
         n = cells[f, 0, N]
         variances[f] = cells[f, 0, M2] / n if n > 0.0 else 0.0
@@ -116,7 +122,16 @@ def learn_row(
         f = slots[k]
         learn_cell(cells, f, label + 1, values[k], w)
         learn_cell(cells, f, 0, values[k], w)
-        refresh_variance(cells, variances, scalars, f, n_features)
+    refresh_variances(cells, variances, scalars, n_features, slots, start, stop)
+
+
+@jit
+def add_limit(limits: Floats, c: int, delta: float) -> None:
+    """Add a zero-variance cell to what decides the limit epsilon -> 0."""
+    square, dropped = two_square(delta)
+    high, low = add_pair(limits[c, 0], limits[c, 1], square)
+    limits[c, 0], limits[c, 1] = add_pair(high, low, dropped)
+    limits[c, 2] += 1.0
 
 
 @jit
@@ -133,7 +148,6 @@ def read_row(
     joint: Floats,
     limits: Floats,
     flags: Ints,
-    products: Floats,
 ) -> int:
     """Add the log density of one event to `joint[class]`; return how many of its features were never learned.
 
@@ -142,20 +156,18 @@ def read_row(
     """
     epsilon = var_smoothing * scalars[WIDEST]
     unseen = 0
-    factors = 0
-    for c in range(n_classes):
-        products[0, c] = 0.0
-        products[1, c] = 1.0
     for k in range(start, stop):
-        f = slots[k]
-        if f < 0 or cells[f, 0, EVENTS] == 0.0:
+        if slots[k] < 0 or cells[slots[k], 0, EVENTS] == 0.0:
             unseen += 1
-            continue
-        x = values[k]
-        for c in range(n_classes):
+    for c in range(n_classes):
+        total, product, factors = 0.0, 1.0, 0
+        for k in range(start, stop):
+            f = slots[k]
+            if f < 0 or cells[f, 0, EVENTS] == 0.0:
+                continue
             column = c + 1 if cells[f, c + 1, N] > 0.0 else 0
             n = cells[f, column, N]
-            away, rounded = two_sum(x, -cells[f, column, ANCHOR])
+            away, rounded = two_sum(values[k], -cells[f, column, ANCHOR])
             delta = (away - cells[f, column, MEAN]) + (rounded - cells[f, column, MEAN_LOW])
             variance = epsilon
             if n > ddof:
@@ -164,29 +176,23 @@ def read_row(
                 distance = delta * delta / variance
                 if not distance <= LARGEST:
                     distance = LARGEST
-                products[0, c] -= 0.5 * distance
+                total -= 0.5 * distance
                 factor = variance * TAU
                 if SMALLEST_FACTOR <= factor <= LARGEST_FACTOR:
-                    products[1, c] *= factor
+                    product *= factor
+                    factors += 1
+                    if factors == FACTORS:
+                        total -= 0.5 * math.log(product)
+                        product, factors = 1.0, 0
                 else:
-                    products[0, c] -= HALF_LOG_TAU + 0.5 * math.log(variance)
+                    total -= HALF_LOG_TAU + 0.5 * math.log(variance)
             else:
-                square, dropped = two_square(delta)
-                high, low = add_pair(limits[c, 0], limits[c, 1], square)
-                limits[c, 0], limits[c, 1] = add_pair(high, low, dropped)
-                limits[c, 2] += 1.0
-                products[0, c] -= HALF_LOG_TAU
+                add_limit(limits, c, delta)
+                total -= HALF_LOG_TAU
                 flags[0] = 1
-        factors += 1
-        if factors == FACTORS:
-            factors = 0
-            for c in range(n_classes):
-                products[0, c] -= 0.5 * math.log(products[1, c])
-                products[1, c] = 1.0
-    for c in range(n_classes):
         if factors > 0:
-            products[0, c] -= 0.5 * math.log(products[1, c])
-        joint[c] += max(products[0, c], -LARGEST)
+            total -= 0.5 * math.log(product)
+        joint[c] += max(total, -LARGEST)
     return unseen
 
 
@@ -206,17 +212,19 @@ def predict_learn(
     labels: Ints,
     weights: Floats,
     decay: Floats,
+    first: int,
     joint: Floats,
     limits: Floats,
     flags: Ints,
     unseen: Ints,
 ) -> None:
     """Read every row, and learn those that have a label."""
-    products = np.empty((2, n_classes))
+    if first == 1:
+        start_sums(joint, limits, flags, unseen, n_rows)
     for i in range(n_rows):
         unseen[i] += read_row(
             cells, scalars, var_smoothing, ddof, n_classes, slots, values, starts[i], starts[i + 1],
-            joint[i], limits[i], flags, products,
+            joint[i], limits[i], flags,
         )  # fmt: skip
         if labels[i] >= 0:
             if decay.shape[0] > 0 and decay[i, 0] != 1.0:

@@ -1,7 +1,7 @@
 """The Kafka transport on kafka-python: exactly once from a group's offsets to the answers.
 
-Five pieces, each with one thread that touches its client: the reader (the engine's own thread), the duty thread, the
-watch, the publisher's workers, and this class, which joins them.
+Its pieces, each with one thread that touches its client: the reader (the engine's own thread), the duty thread, the
+watch, the publisher's workers. This class joins them.
 """
 
 import threading
@@ -88,13 +88,11 @@ class KafkaTransport:
         return self._restore_ends
 
     def offset_at(self, partition: Partition, seconds: float) -> int:
-        """As promised; PublishUnknown if the broker does not say (then `settle`, and ask under the next duty)."""
+        """As promised; PublishUnknown if the broker does not say: `settle`, and ask under the next duty."""
         try:
             return self._watch.offset_at(partition, seconds)
         except KafkaError as exc:
-            raise PublishUnknown(
-                f"{partition}: the broker did not say what its offset was at a time: {exc}"
-            ) from exc
+            raise PublishUnknown(f"{partition}: the broker did not say what its offset was at a time: {exc}") from exc
 
     def committed(self) -> Mapping[Partition, Committed]:
         """As promised; waits until the last transaction of this instance is decided."""
@@ -109,7 +107,8 @@ class KafkaTransport:
             except (KafkaError, TimeoutError) as exc:
                 log.warning("committed.retry", error=exc)
             if time.monotonic() > deadline:
-                why = f"the group {self._app} did not say what it has committed within {self._kafka.start_timeout:g} s"
+                seconds = self._kafka.start_timeout
+                why = f"group {self._app} did not say what it has committed within {seconds:g} s"
                 raise BrokerUnreachable(f"kafka: {self._kafka.bootstrap_servers}: {why}")
 
     def join(self) -> None:
@@ -127,7 +126,7 @@ class KafkaTransport:
         return self._reader.poll(seconds, limit)
 
     def publish(self, duty: Duty, outputs: Sequence[Output], offsets: Mapping[Partition, Committed]) -> None:
-        """As promised; also OutputTooLarge (a PublishUnknown: `settle`, then publish with that output made smaller)."""
+        """As promised; also OutputTooLarge: `settle`, then publish with that output made smaller."""
         publisher = self._opened()
         publisher.publish(duty, self._router.addressed(outputs), offsets, self._seconds)
         if not publisher.exactly_once and offsets:
@@ -193,17 +192,14 @@ class KafkaTransport:
 
 
 def check(kafka: KafkaConfig, input: InputConfig, output: OutputConfig) -> list[str]:  # noqa: A002
-    """Everything that would keep a daemon from working with this Kafka; raise BrokerUnreachable if none answers."""
+    """List everything that would keep a daemon from working; raise BrokerUnreachable if no broker answers."""
     quiet()
     roles, sinks = topics.roles(input), topics.sinks(output).values()
     admin = _admin(kafka)
     try:
-        consumer = connected(
-            Reader(kafka, 0, dict).make_consumer, kafka.bootstrap_servers, kafka.start_timeout
-        )
-        problems = topics.Described(admin, [*roles, *sinks]).problems(roles, sinks) + _too_old(
-            kafka, consumer
-        )
+        reader = Reader(kafka, 0, dict)
+        consumer = connected(reader.make_consumer, kafka.bootstrap_servers, kafka.start_timeout)
+        problems = topics.Described(admin, [*roles, *sinks]).problems(roles, sinks) + _too_old(kafka, consumer)
         consumer.close(timeout_ms=0)
     finally:
         admin.close()

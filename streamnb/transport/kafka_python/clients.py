@@ -2,23 +2,41 @@
 
 import logging
 import ssl
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
 
 from kafka.errors import KafkaError
 
+from streamnb import logs
 from streamnb.config import KafkaConfig
 from streamnb.errors import BrokerUnreachable, ConfigError
+
+log = logs.get("transport.kafka")
 
 T = TypeVar("T")
 Settings = Mapping[str, object]
 
 
+class _Muffler(logging.Handler):
+    """Keeps kafka-python's commentary out of the log, but for its last words: its exceptions leave the reason out."""
+
+    last = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.last = record.getMessage()
+        log.debug("client.says", words=self.last)
+
+
+_MUFFLER = _Muffler(logging.WARNING)
+
+
 def quiet() -> None:
-    """Keep kafka-python's own running commentary out of the log."""
-    logging.getLogger("kafka").setLevel(logging.CRITICAL)
+    """Have kafka-python's warnings, which repeat every second while a broker is away, become debug lines."""
+    kafka = logging.getLogger("kafka")
+    kafka.setLevel(logging.WARNING)
+    kafka.propagate = False
+    kafka.addHandler(_MUFFLER)
 
 
 def settings(kafka: KafkaConfig, part: str) -> dict[str, object]:
@@ -26,10 +44,23 @@ def settings(kafka: KafkaConfig, part: str) -> dict[str, object]:
     shared: dict[str, object] = {
         "bootstrap_servers": kafka.bootstrap_servers,
         "client_id": f"streamnb-{kafka.instance}-{part}",
-        "bootstrap_timeout_ms": 2000,
+        # One long attempt: a client that gives up leaves a thread behind.
+        "bootstrap_timeout_ms": int(kafka.start_timeout * 1000),
         "reconnect_backoff_max_ms": 1000,  # 30 s by default: a broker that is back would not be noticed
     }
     return shared | _security(kafka)
+
+
+def connected(make: Callable[[], T], servers: str, seconds: float) -> T:
+    """Make a client that tries for this long to reach a broker; raise BrokerUnreachable if none answers."""
+    try:
+        return make()
+    except KafkaError as exc:
+        why = _MUFFLER.last or str(exc)
+        if "Authentication" in why:
+            raise ConfigError(f"kafka: {servers}: the credentials are refused: {why}") from exc
+        said = f"no broker answered within {seconds:g} s ({why})"
+        raise BrokerUnreachable(f"kafka: {servers}: {said}; check kafka.bootstrap_servers") from exc
 
 
 def _security(kafka: KafkaConfig) -> dict[str, object]:
@@ -53,9 +84,7 @@ def _ssl_context(kafka: KafkaConfig) -> ssl.SSLContext:
         if security.cert_file:
             secret = security.key_password
             key = security.key_file and str(security.key_file)
-            context.load_cert_chain(
-                str(security.cert_file), key, secret.get_secret_value() if secret else None
-            )
+            context.load_cert_chain(str(security.cert_file), key, secret.get_secret_value() if secret else None)
     except (OSError, ValueError) as exc:
         raise ConfigError(f"kafka.security: the TLS files cannot be used: {exc}") from None
     return context
@@ -69,17 +98,3 @@ def _password(kafka: KafkaConfig) -> str | None:
         except OSError as exc:
             raise ConfigError(f"kafka.security.password_file: {exc}") from None
     return security.password.get_secret_value() if security.password else None
-
-
-def connected(make: Callable[[], T], servers: str, seconds: float) -> T:
-    """Make a client, trying again until a broker answers; raise BrokerUnreachable after this many seconds."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            return make()
-        except KafkaError as exc:
-            if "Authentication" in type(exc).__name__:
-                raise ConfigError(f"kafka: {servers} refuses the credentials: {exc}") from None
-            if time.monotonic() > deadline:
-                why = f"no broker answered within {seconds:g} s ({exc})"
-                raise BrokerUnreachable(f"kafka: {servers}: {why}; check kafka.bootstrap_servers") from exc

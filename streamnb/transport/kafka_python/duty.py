@@ -9,8 +9,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Future
-from typing import Any, NamedTuple
+from concurrent.futures import CancelledError, Future
+from typing import Any, NamedTuple, TypeVar
 
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka import errors as kafka_errors
@@ -20,9 +20,10 @@ from kafka.structs import ConsumerGroupMetadata, MemberState, OffsetAndMetadata
 
 from streamnb import logs
 from streamnb.config import KafkaConfig
-from streamnb.errors import ConfigError, DutyLost, Fenced, PublishUnknown
+from streamnb.errors import ConfigError, DutyLost, Fenced
 from streamnb.transport import Committed, Duty, Partition
 from streamnb.transport.kafka_python.clients import settings
+from streamnb.transport.kafka_python.outcomes import outcome
 
 log = logs.get("transport.kafka")
 
@@ -31,7 +32,7 @@ LOOK_SECONDS = 0.1
 BACK_OFF_SECONDS = 0.5
 COMMITTED_SECONDS = 2.0
 
-Call = Callable[[KafkaConsumer], None]
+T = TypeVar("T")
 
 
 class Assignment(NamedTuple):
@@ -60,7 +61,7 @@ class DutyThread:
         self._settled, self._refresh = settled, refresh
         self._lock = threading.Lock()
         self._wake = threading.Event()
-        self._calls: deque[tuple[Call, Future[Any]]] = deque()
+        self._calls: deque[tuple[Callable[[KafkaConsumer], Any], Future[Any]]] = deque()
         self._assignment: Assignment | None = None
         self._duty: Duty | None = None
         self._questions = 0  # grows with every `drop`: an answer to an older question is not believed
@@ -98,23 +99,23 @@ class DutyThread:
         self._wake.set()
 
     def committed(self, partitions: Iterable[Partition], seconds: float) -> dict[Partition, Committed]:
-        """What the group has committed on these partitions; KafkaTimeoutError if it has not said so in time."""
+        """What the group has committed on these; KafkaTimeoutError or TimeoutError if it has not said in time."""
         wanted = list(partitions)
-        return self._ask(lambda consumer: _committed(consumer, wanted, seconds)).result(
-            seconds + COMMITTED_SECONDS
-        )
+        return self._ask(lambda consumer: _committed(consumer, wanted, seconds), seconds)
 
     def commit(self, duty: Duty, offsets: Mapping[Partition, Committed], seconds: float) -> None:
         """Commit without a transaction, as long as this duty's assignment is the last one."""
 
         def commit(consumer: KafkaConsumer) -> None:
-            self._require_still(duty, consumer)
+            assignment = self._assignment
+            if assignment is None or assignment.metadata is not duty.token or not self._stable(assignment):
+                raise DutyLost("the group has a new generation; these offsets belong to another owner")
             consumer.commit(offsets_of(offsets), timeout_ms=int(seconds * 1000))
 
         try:
-            self._ask(commit).result(seconds + COMMITTED_SECONDS)
-        except TimeoutError as exc:
-            raise PublishUnknown(f"the group did not answer a commit within {seconds:g} s") from exc
+            self._ask(commit, seconds)
+        except (KafkaError, TimeoutError) as exc:
+            raise outcome(exc, None, 0.0, seconds) from exc
 
     def close(self, seconds: float) -> None:
         """Leave the group (a static member stays) and end the thread, within this time."""
@@ -152,18 +153,15 @@ class DutyThread:
             self._wake.wait(LOOK_SECONDS)
         self._wake.clear()
         if not self._joining:
-            if self._consumer.subscription() is None:
-                return
-        elif self._consumer.subscription() is None:
+            return
+        if self._consumer.subscription() is None:
             self._consumer.subscribe(self._topics, listener=_Listener(self, self._consumer))
         try:
             self._consumer.poll(timeout_ms=0 if on_duty else self._patience())
             self._look()
         except kafka_errors.FencedInstanceIdError as exc:
             who = f"group.instance.id {self._kafka.instance}"
-            raise Fenced(
-                f"kafka: another process has joined as {who}; give each its own kafka.instance"
-            ) from exc
+            raise Fenced(f"kafka: another process has joined as {who}; give each its own kafka.instance") from exc
         except _REFUSALS as exc:
             raise ConfigError(f"kafka: the group refuses this instance: {exc}") from exc
         except KafkaError as exc:
@@ -196,11 +194,6 @@ class DutyThread:
         same = (now.generation_id, now.member_id) == (then.generation_id, then.member_id)
         return then.generation_id >= 0 and same and now.state == MemberState.STABLE
 
-    def _require_still(self, duty: Duty, consumer: KafkaConsumer) -> None:
-        assignment = self._assignment
-        if assignment is None or assignment.metadata is not duty.token or not self._stable(assignment):
-            raise DutyLost("the group has a new generation; these offsets belong to another owner")
-
     def assigned(self, assignment: Assignment | None) -> None:
         """Called by the listener, on the client's own thread."""
         with self._lock:
@@ -209,12 +202,17 @@ class DutyThread:
 
     # Questions from the engine's thread
 
-    def _ask(self, call: Callable[[KafkaConsumer], Any]) -> "Future[Any]":
+    def _ask(self, call: Callable[[KafkaConsumer], T], seconds: float) -> T:
+        """Have the thread make this call, which takes at most so long, and wait for its answer."""
         self.raise_failure()
-        answer: Future[Any] = Future()
+        answer: Future[T] = Future()
         self._calls.append((call, answer))
         self._wake.set()
-        return answer
+        try:
+            return answer.result(seconds + JOIN_POLL_SECONDS + COMMITTED_SECONDS)
+        except CancelledError:
+            self.raise_failure()
+            raise TimeoutError("the transport is being closed") from None
 
     def _answer_calls(self) -> None:
         while self._calls:
@@ -291,9 +289,7 @@ def _duty_settings(app: str, kafka: KafkaConfig) -> dict[str, object]:
     return settings(kafka, "duty") | own
 
 
-def _committed(
-    consumer: KafkaConsumer, partitions: Iterable[Partition], seconds: float
-) -> dict[Partition, Committed]:
+def _committed(consumer: KafkaConsumer, partitions: Iterable[Partition], seconds: float) -> dict[Partition, Committed]:
     deadline = time.monotonic() + seconds
     found = {}
     for partition in partitions:

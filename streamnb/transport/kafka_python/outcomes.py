@@ -1,8 +1,12 @@
 """What a failed publish means: who owns the offsets, whether anybody knows, whether trying again can help."""
 
+import time
 from collections.abc import Sequence
+from contextlib import suppress
 
+from kafka import KafkaProducer
 from kafka import errors as kafka_errors
+from kafka.errors import KafkaError
 from kafka.producer.future import FutureRecordMetadata
 
 from streamnb.errors import DutyLost, Fenced, IoError, OutputTooLarge, PublishUnknown, StreamnbError
@@ -40,11 +44,18 @@ def required_size(largest_bytes: int) -> int:
     return largest_bytes + FRAME_BYTES
 
 
-def require_delivered(sent: Sequence[FutureRecordMetadata]) -> None:
-    """Raise Undelivered for the record that says most about why something was not delivered."""
-    failed = [
-        (i, future.exception or TimeoutError()) for i, future in enumerate(sent) if not future.succeeded()
-    ]
+def require_delivered(producer: KafkaProducer, sent: Sequence[FutureRecordMetadata], seconds: float) -> None:
+    """Wait until all is acknowledged; raise Undelivered for the record that tells most about what was not."""
+    deadline = time.monotonic() + seconds
+    with suppress(KafkaError):  # it also fails when a batch was only split: the records themselves know better
+        producer.flush(timeout=seconds)
+    failed = []
+    for index, future in enumerate(sent):
+        if not future.succeeded():
+            try:
+                future.get(timeout=max(0.0, deadline - time.monotonic()))
+            except KafkaError as exc:
+                failed.append((index, exc))
     if failed:
         telling = [f for f in failed if isinstance(f[1], TOO_LARGE + HOPELESS)]
         raise Undelivered(*(telling or failed)[0])
@@ -53,8 +64,8 @@ def require_delivered(sent: Sequence[FutureRecordMetadata]) -> None:
 def outcome(exc: Exception, transactional_id: str | None, age: float, timeout: float) -> StreamnbError:
     """Translate what ended a publish of this age, seconds, whose transaction may last `timeout`.
 
-    kafka-python wraps one error in another's text, so the words decide. A transaction that timed out at the broker and
-    a second process with our id look the same: only the age tells them apart.
+    kafka-python wraps one error in another's text, so the words decide. A transaction that timed out at the
+    broker and a second process with our id look the same: only the age tells them apart.
     """
     cause = exc.cause if isinstance(exc, Undelivered) else exc
     words = f"{cause!r} {cause}"

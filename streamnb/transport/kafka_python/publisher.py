@@ -1,8 +1,8 @@
 """Publishes answers: producers that live in threads of their own, each call under a deadline.
 
 kafka-python's transactional calls may never return once a coordinator has died, and neither closing nor aborting
-frees them. So a producer that failed or overran its deadline is abandoned. A new one with the same transactional id
-decides, in `init_transactions`, what became of the transaction; only then is the group asked what was committed.
+frees them. So a producer that failed or overran its deadline is abandoned. A new one with the same transactional
+id decides, in `init_transactions`, what became of the transaction; only then is the group asked what was committed.
 """
 
 import threading
@@ -30,6 +30,7 @@ log = logs.get("transport.kafka")
 
 ABANDONED_ALIVE = 8
 INIT_SECONDS = 15.0
+FOREVER_MS = 86_400_000
 BACK_OFF_SECONDS = 0.5
 
 
@@ -67,8 +68,7 @@ def deliver(producer: KafkaProducer, commit: Commit, seconds: float) -> None:
         producer.send(r.topic, NOTHING if r.value is None else r.value, r.key, r.headers, r.partition)
         for r in commit.records
     ]
-    producer.flush(timeout=seconds)
-    require_delivered(sent)
+    require_delivered(producer, sent, seconds)
 
 
 class Publisher:
@@ -109,9 +109,10 @@ class Publisher:
         worker = self._worker
         if worker is None or not worker.ready.is_set():
             raise PublishUnknown("the last transaction is not settled yet")
+        token: Any = duty.token
         if self.exactly_once:
-            assert duty.token.generation_id >= 0, "a commit under generation -1 is accepted from anyone"
-        commit = Commit(records, offsets if self.exactly_once else {}, duty.token)
+            assert token.generation_id >= 0, "a commit under generation -1 is accepted from anyone"
+        commit = Commit(records, offsets if self.exactly_once else {}, token)
         act, begun = transact if self.exactly_once else deliver, time.monotonic()
         answer = worker.ask(lambda producer: act(producer, commit, seconds))
         try:
@@ -138,9 +139,7 @@ class Publisher:
     def _require_few_abandoned(self) -> None:
         self._abandoned = [worker for worker in self._abandoned if worker.alive()]
         if len(self._abandoned) > ABANDONED_ALIVE:
-            raise WatchdogError(
-                f"{len(self._abandoned)} abandoned producers still hang in calls to the broker"
-            )
+            raise WatchdogError(f"{len(self._abandoned)} abandoned producers still hang in calls to the broker")
 
 
 class Worker:
@@ -215,9 +214,7 @@ class Worker:
                 kafka_errors.TransactionalIdAuthorizationFailedError,
                 kafka_errors.InvalidTransactionTimeoutError,
             ) as exc:
-                self.failure = ConfigError(
-                    f"kafka: the broker refuses the transactions of this instance: {exc}"
-                )
+                self.failure = ConfigError(f"kafka: the broker refuses the transactions of this instance: {exc}")
                 return None
             except KafkaError as exc:
                 log.warning("publisher.retry", error=exc)
@@ -248,11 +245,10 @@ def _try_close(producer: KafkaProducer, seconds: float) -> bool:
     return True
 
 
-def _producer_settings(
-    kafka: KafkaConfig, transactional_id: str | None, largest_bytes: int
-) -> dict[str, object]:
+def _producer_settings(kafka: KafkaConfig, transactional_id: str | None, largest_bytes: int) -> dict[str, object]:
     timeout_ms = int(kafka.transaction_timeout * 1000)
     own: dict[str, object] = {
+        "bootstrap_timeout_ms": FOREVER_MS,
         "transactional_id": transactional_id,
         "transaction_timeout_ms": timeout_ms,
         "delivery_timeout_ms": timeout_ms,

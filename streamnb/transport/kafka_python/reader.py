@@ -12,20 +12,20 @@ from streamnb import logs
 from streamnb.config import KafkaConfig
 from streamnb.errors import ConfigError, IoError, LostEvents
 from streamnb.transport import Batch, Extent, Partition, Record
+from streamnb.transport.kafka_python import header_names
 from streamnb.transport.kafka_python.clients import settings
 
 log = logs.get("transport.kafka")
 
 POLL_SECONDS = 0.5
 LOOK_SECONDS = 0.25
+CULPRIT_MS = 2000
 
 
 class Reader:
     """Owns the consumer. `extents` answers with what the broker says now."""
 
-    def __init__(
-        self, kafka: KafkaConfig, event_bytes: int, extents: Callable[[], Mapping[Partition, Extent]]
-    ) -> None:
+    def __init__(self, kafka: KafkaConfig, event_bytes: int, extents: Callable[[], Mapping[Partition, Extent]]) -> None:
         self._settings = _reader_settings(kafka, event_bytes)
         self._extents = extents
         self._consumer: KafkaConsumer | None = None
@@ -34,13 +34,14 @@ class Reader:
         self._next_look = 0.0
 
     def make_consumer(self) -> KafkaConsumer:
+        header_names.tolerate()
         return KafkaConsumer(**self._settings)
 
     def start(self, consumer: KafkaConsumer) -> None:
         self._consumer = consumer
 
     def read(self, positions: Mapping[Partition, int]) -> None:
-        """Read exactly these partitions, each from its offset; what is buffered of those that do not move is kept."""
+        """Read exactly these partitions, each from its offset; what is buffered of an unmoved one is kept."""
         consumer = self._open()
         self._partitions = {TopicPartition(*partition): partition for partition in positions}
         consumer.assign(list(self._partitions))
@@ -81,7 +82,7 @@ class Reader:
         return Record(partition, raw.offset, raw.offset + 1, timestamp, raw.key, raw.value, raw.headers or ())
 
     def _moved(self, polled: Mapping[TopicPartition, object]) -> dict[Partition, int]:
-        """The client's positions that changed: they pass aborted data and control records, of which no record tells."""
+        """The client's positions that changed: they pass aborted data and control records too."""
         now = time.monotonic()
         everywhere = not polled or now >= self._next_look
         if everywhere:
@@ -99,27 +100,47 @@ class Reader:
         match exc:
             case kafka_errors.OffsetOutOfRangeError():
                 self._raise_lost(exc)
+            case kafka_errors.LogTruncationError():
+                raise LostEvents(f"the log was cut below what had been read of it: {exc}") from exc
             case kafka_errors.UnsupportedCodecError():
-                codec = next(
-                    (c for c in ("gzip", "snappy", "lz4", "zstd") if c in str(exc)), "an unknown codec"
-                )
-                where = ", ".join(sorted({tp.topic for tp in self._partitions}))
-                raise ConfigError(
-                    f"{where}: records are compressed with {codec}: pip install streamnb[codecs]"
-                )
+                codec = next((c for c in ("gzip", "snappy", "lz4", "zstd") if c in str(exc)), "unknown")
+                where = self._culprit()
+                how = "pip install 'streamnb[codecs]'"
+                said = f"records are compressed with {codec}, and no module here reads that"
+                raise ConfigError(f"{where}: {said}: {how}") from exc
             case kafka_errors.AuthorizationError():
                 raise ConfigError(f"kafka: not allowed to read: {exc}") from exc
             case KafkaError() if getattr(exc, "retriable", False):
                 log.warning("reader.retry", error=exc)
             case _:
-                where = ", ".join(f"{p} at {at}" for p, at in sorted(self._positions.items()))
-                raise IoError(f"a record set cannot be read ({exc!r}); reading {where}") from exc
+                raise IoError(f"{self._culprit()}: the record batch cannot be read: {exc!r}") from exc
+
+    def _culprit(self) -> str:
+        """The partition and offset that cannot be read: the error does not say, so ask each partition alone."""
+        self._replace_consumer()
+        found = "one of " + ", ".join(f"{p} from offset {at}" for p, at in self._positions.items())
+        for tp, partition in self._partitions.items():
+            position = self._positions[partition]
+            self._open().assign([tp])
+            self._open().seek(tp, position)
+            try:
+                while records := self._open().poll(timeout_ms=CULPRIT_MS).get(tp):
+                    position = records[-1].offset + 1
+            except KafkaError:
+                found = f"{partition} at offset {position}"
+                break
+        self._replace_consumer()
+        self._positions = {}
+        return found
+
+    def _replace_consumer(self) -> None:
+        """A consumer that once failed to unpack a batch spins for ever in its next poll."""
+        self.close(0)
+        self.start(self.make_consumer())
 
     def _raise_lost(self, exc: KafkaError) -> NoReturn:
         """Name what is gone: the range below the log's start, or beyond its end."""
-        asked: Mapping[TopicPartition, int] = (
-            exc.args[0] if exc.args and isinstance(exc.args[0], dict) else {}
-        )
+        asked: Mapping[TopicPartition, int] = exc.args[0] if exc.args and isinstance(exc.args[0], dict) else {}
         extents = self._extents()
         said = []
         for tp, offset in asked.items():

@@ -53,6 +53,4 @@ class Router:
         if (size := size_of(output)) > largest:
             raise OutputTooLarge(f"{topic}: an output of {size} bytes, the topic takes {largest}", index)
         place = self._turn if output.key is None else murmur2(output.key) & 0x7FFFFFFF
-        return Addressed(
-            topic, partitions[place % len(partitions)], output.key, output.value, list(output.headers)
-        )
+        return Addressed(topic, partitions[place % len(partitions)], output.key, output.value, list(output.headers))

@@ -59,6 +59,13 @@ class Described:
         ]
         return found
 
+    def forgets(self, topic: str) -> list[str]:
+        """What is wrong with a topic that must keep the last record of every key, if we may see its settings."""
+        policy = "" if topic in self.missing() else self._setting(topic, "cleanup.policy")
+        if policy in ("", "compact"):
+            return []
+        return [f"{topic}: cleanup.policy is {policy}; it must be compact, or what is kept there is deleted in time"]
+
     def target(self, topic: str) -> Target:
         """Where records for this topic go."""
         partitions = sorted(partition["partition_index"] for partition in self._topics[topic]["partitions"])

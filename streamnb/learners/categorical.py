@@ -1,0 +1,254 @@
+"""The categorical block: how often each value of a feature came with each class."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from streamnb.learners.block import Batch, Block, Entries, Likelihood, Sums
+from streamnb.learners.kernels import categorical as kernel
+from streamnb.learners.kernels.categorical import AMOUNT, EVENTS
+from streamnb.learners.kernels.types import Array, Floats, Ints
+from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, grown, take_out
+from streamnb.learners.values import Category, plain_category, plain_name, refusal, sort_key
+
+ALLOWED = "strings, booleans and finite numbers up to 1e120 in magnitude (missing: absent, None or NaN)"
+_TRUE, _FALSE = ("true",), ("false",)
+
+
+def _key(value: Category) -> Any:
+    """Return what a category is looked up by: Python holds True and 1 for the same key."""
+    return (_TRUE if value else _FALSE) if type(value) is bool else value
+
+
+def _value(key: Any) -> Category:
+    return key[0] == "true" if type(key) is tuple else key  # type: ignore[no-any-return]  # keys are categories
+
+
+class CategoricalBlock(Block):
+    """`cells[feature, class + 1, (n, events)]` and `values[slot, class + 1, (count, events)]`; see the kernel."""
+
+    kind = "categorical"
+    n_arrays = 4
+
+    def __init__(self, alpha: float, smooth: bool) -> None:
+        self.alpha = alpha
+        self.smooth = int(smooth)
+        self.names = Names()
+        self.slots_of: list[dict[Any, int]] = []
+        self.keys: list[tuple[Any, Any]] = []
+        self.cells: Floats = np.zeros((FIRST_CAPACITY, 3, 2))
+        self.values: Floats = np.zeros((FIRST_CAPACITY, 3, 2))
+
+    def reserve(self, n_classes: int) -> None:
+        self._make_room(n_classes)
+
+    def encode(self, items: Iterable[tuple[Any, Any]]) -> Entries:
+        slots: list[int] = []
+        extras: list[int] = []
+        unknown: list[tuple[int, Any, Any]] = []
+        get = self.names.slots.get
+        for name, value in items:
+            if type(name) is not str:
+                name = plain_name(name)
+            if type(value) is not str:
+                try:
+                    value = plain_category(value)
+                except TypeError:
+                    raise refusal("categorical", name, value, ALLOWED) from None
+                if value is None:
+                    continue
+                if type(value) is bool:
+                    value = _key(value)
+            f = get(name, -1)
+            slot = self.slots_of[f].get(value, -1) if f >= 0 else -1
+            if slot < 0:
+                unknown.append((len(slots), name, value))
+            slots.append(slot)
+            extras.append(f)
+        return Entries(slots, extras, None, unknown)
+
+    def push(self, buffer: Buffer, row: int, entries: Entries, learn: bool) -> None:
+        assert entries.extras is not None
+        if entries.unknown:
+            buffer.resolve_pairs(self.names, len(self.keys), entries.slots, entries.extras, entries.unknown, learn)
+        buffer.push(row, entries.slots, entries.extras, None)
+
+    def settle(self, buffer: Buffer, n_classes: int) -> None:
+        for name in buffer.fresh_outer:
+            self._add_feature(name)
+        for f, key in buffer.fresh:
+            self._add_value(f, key)
+        self._make_room(n_classes)
+
+    def _add_feature(self, name: Any) -> None:
+        self.names.add(name)
+        self.slots_of.append({})
+
+    def _add_value(self, f: int, key: Any) -> None:
+        self.slots_of[f][key] = len(self.keys)
+        self.keys.append((self.names.names[f], key))
+
+    def _make_room(self, n_classes: int) -> None:
+        self.cells = grown(self.cells, [len(self.names), n_classes + 1, 2])
+        self.values = grown(self.values, [len(self.keys), n_classes + 1, 2])
+
+    def predict_learn(self, buffer: Buffer, batch: Batch, sums: Sums) -> None:
+        kernel.predict_learn(
+            self.cells, self.values, self.alpha, self.smooth, len(self.names), len(self.keys), batch.n_classes,
+            batch.n_rows, buffer.starts, buffer.slots, buffer.extras, batch.labels, batch.weights, batch.decay,
+            sums.first, sums.joint, sums.limits, sums.flags, sums.unseen,
+        )  # fmt: skip
+
+    def learn(self, buffer: Buffer, batch: Batch) -> None:
+        kernel.learn(
+            self.cells, self.values, len(self.names), len(self.keys), batch.n_classes, batch.n_rows,
+            buffer.starts, buffer.slots, buffer.extras, batch.labels, batch.weights, batch.decay,
+        )  # fmt: skip
+
+    def check_unlearn(self, entries: Entries, label: int, w: float, last: bool) -> None:
+        assert entries.extras is not None
+        c = label + 1
+        for slot, f in zip(entries.slots, entries.extras, strict=True):
+            if slot < 0 or self.values[slot, c, EVENTS] == 0.0:
+                raise ValueError("a category of this event was never learned with this class")
+            for what, cell in (("category", self.values[slot, c]), ("feature", self.cells[f, c])):
+                allowed = 1e-9 * cell[AMOUNT]
+                if w > cell[AMOUNT] + allowed or (cell[EVENTS] == 1.0 and cell[AMOUNT] - w > allowed):
+                    name = self.names.names[f]
+                    raise ValueError(f"categorical {what} {name!r}: weight {w!r}, held are {float(cell[AMOUNT])!r}")
+        if last and self.cells[: len(self.names), c, EVENTS].sum() != len(entries.slots):
+            raise ValueError("the last event of this class had other features")
+
+    def unlearn(self, entries: Entries, label: int, w: float, order: Ints) -> None:  # noqa: ARG002
+        assert entries.extras is not None
+        for slot, f in zip(entries.slots, entries.extras, strict=True):
+            for array, place in ((self.values, slot), (self.cells, f)):
+                cell = array[place, label + 1]
+                cell[EVENTS] -= 1.0
+                cell[AMOUNT] = max(cell[AMOUNT] - w, 0.0) if cell[EVENTS] > 0.0 else 0.0
+                array[place, 0, EVENTS] -= 1.0
+        self._forget_unused(entries)
+
+    def _forget_unused(self, entries: Entries) -> None:
+        assert entries.extras is not None
+        for slot in sorted(entries.slots, reverse=True):
+            if self.values[slot, 0, EVENTS] == 0.0:
+                f = int(self.values[slot, 0, AMOUNT])
+                del self.slots_of[f][self.keys[slot][1]]
+                self.cells[f, 0, AMOUNT] -= 1.0
+                last = take_out(self.keys, slot)
+                self.values[slot] = self.values[last]
+                self.values[last] = 0.0
+                if slot != last:
+                    self.slots_of[int(self.values[slot, 0, AMOUNT])][self.keys[slot][1]] = slot
+        for f in sorted(entries.extras, reverse=True):
+            if self.cells[f, 0, EVENTS] == 0.0:
+                last = self.names.forget(f)
+                self.slots_of[f] = self.slots_of[last]
+                self.slots_of.pop()
+                self.cells[f] = self.cells[last]
+                self.cells[last] = 0.0
+                if f != last:
+                    for slot in self.slots_of[f].values():
+                        self.values[slot, 0, AMOUNT] = f
+
+    def forget_class(self, label: int, last: int) -> None:
+        for array in (self.cells, self.values):
+            array[:, label + 1] = array[:, last + 1]
+            array[:, last + 1] = 0.0
+
+    def scale(self, factor: float, n_classes: int) -> None:
+        kernel.scale(self.cells, self.values, factor, len(self.names), len(self.keys), n_classes)
+
+    def merge(self, other: Self, classes: Ints, n_classes: int) -> None:
+        for name in other.names.names:
+            if name not in self.names.slots:
+                self._add_feature(name)
+        for name, key in other.keys:
+            f = self.names.slots[name]
+            if key not in self.slots_of[f]:
+                self._add_value(f, key)
+        self._make_room(n_classes)
+        columns = classes + 1
+        n = len(classes) + 1
+        for f, name in enumerate(other.names.names):
+            mine = self.names.slots[name]
+            self.cells[mine, columns] += other.cells[f, 1:n]
+            self.cells[mine, 0, EVENTS] += other.cells[f, 0, EVENTS]
+            self.cells[mine, 0, AMOUNT] = len(self.slots_of[mine])
+        for slot, (name, key) in enumerate(other.keys):
+            f = self.names.slots[name]
+            mine = self.slots_of[f][key]
+            self.values[mine, columns] += other.values[slot, 1:n]
+            self.values[mine, 0, EVENTS] += other.values[slot, 0, EVENTS]
+            self.values[mine, 0, AMOUNT] = f
+
+    @property
+    def n_features(self) -> int:
+        return len(self.names)
+
+    def features(self) -> list[Any]:
+        return list(self.names.names)
+
+    def _sorted(self) -> list[tuple[Any, list[tuple[Category, int]]]]:
+        """Every feature with its values and their slots, in sorted order."""
+        return [
+            (
+                name,
+                sorted(
+                    ((_value(key), slot) for key, slot in self.slots_of[self.names.slots[name]].items()),
+                    key=lambda pair: sort_key(pair[0]),
+                ),
+            )
+            for name in sorted(self.names.names, key=sort_key)
+        ]
+
+    def dump(self, order: Ints) -> tuple[dict[str, Any], list[Array]]:
+        known = self._sorted()
+        features = np.array([self.names.slots[name] for name, _ in known], np.int64)
+        slots = np.array([slot for _, values in known for _, slot in values], np.int64)
+        columns = order + 1
+        arrays = [
+            self.cells[features][:, columns],
+            self.cells[features, 0, EVENTS],
+            self.values[slots][:, columns],
+            self.values[slots, 0, EVENTS],
+        ]
+        return {
+            "features": [name for name, _ in known],
+            "values": [[value for value, _ in values] for _, values in known],
+        }, arrays
+
+    def load(self, names: Mapping[str, Any], arrays: list[Array], n_classes: int) -> None:
+        self.names, self.slots_of, self.keys = Names(), [], []
+        features: list[int] = []
+        for f, (name, values) in enumerate(zip(names["features"], names["values"], strict=True)):
+            self._add_feature(name)
+            for value in values:
+                self._add_value(f, _key(value))
+                features.append(f)
+        self.cells = np.zeros((FIRST_CAPACITY, n_classes + 1, 2))
+        self.values = np.zeros((FIRST_CAPACITY, n_classes + 1, 2))
+        self._make_room(n_classes)
+        n_features, n_values = len(self.names), len(self.keys)
+        self.cells[:n_features, 1 : n_classes + 1] = arrays[0]
+        self.cells[:n_features, 0, EVENTS] = arrays[1]
+        self.cells[:n_features, 0, AMOUNT] = [len(values) for values in names["values"]]
+        self.values[:n_values, 1 : n_classes + 1] = arrays[2]
+        self.values[:n_values, 0, EVENTS] = arrays[3]
+        self.values[:n_values, 0, AMOUNT] = features
+
+    def table(self, labels: list[Any], order: Ints, read: float) -> Iterable[Likelihood]:
+        for name, values in self._sorted():
+            f = self.names.slots[name]
+            size = len(values) + self.smooth
+            for value, slot in values:
+                numbers = {}
+                for label, c in zip(labels, order, strict=True):
+                    count = read * float(self.values[slot, c + 1, AMOUNT])
+                    n = read * float(self.cells[f, c + 1, AMOUNT])
+                    total = n + self.alpha * size
+                    p = (count + self.alpha) / total if total > 0.0 else 1.0 / size
+                    numbers[label] = {"p": p, "count": count, "n": n}
+                yield Likelihood(name, value, numbers)

@@ -1,0 +1,335 @@
+"""The counts block: token counts in one or more groups, each a multinomial; and the same counts read by complement."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from streamnb.learners.block import Batch, Block, Entries, Likelihood, Sums
+from streamnb.learners.columns import Columns, dense_check, stored_in, stored_of
+from streamnb.learners.kernels import complement
+from streamnb.learners.kernels import counts as kernel
+from streamnb.learners.kernels.counts import COLUMN, DF, EVENTS, GROUP, WIDTH, N
+from streamnb.learners.kernels.types import Array, Floats, Ints
+from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, grown, take_out
+from streamnb.learners.values import LARGEST_NUMBER, finite_number, plain_name, refusal, sort_key
+
+ALLOWED = "real numbers from 0 to 1e120 (absent or None: 0)"
+WEIGHTINGS = ("tf", "log1p", "tfidf")
+
+
+class CountsBlock(Block):
+    """`counts[slot, class]`, `features_[slot, field]`, `groups[group, class + 1]`; see the kernel.
+
+    Group 0 holds the features that are counts themselves; every text and token list is a group named after its feature.
+    """
+
+    kind = "counts"
+    takes_arrays = True
+    presents_columns = True
+    n_arrays = 4
+
+    def __init__(self, alpha: float, smooth: bool = False, weighting: str = "tf") -> None:
+        self.alpha = alpha
+        self.smooth = int(smooth)
+        self.weighting = WEIGHTINGS.index(weighting)
+        self.names = Names()
+        self.names.add(None)
+        self.slots_of: list[dict[Any, int]] = [{}]
+        self.keys: list[tuple[Any, Any]] = []
+        self.columns = Columns()
+        self.counts: Floats = np.zeros((FIRST_CAPACITY, 2))
+        self.features_: Floats = np.zeros((FIRST_CAPACITY, 4))
+        self.groups: Floats = np.zeros((1, 3))
+        self.scalars: Floats = np.zeros(2)
+
+    def reserve(self, n_classes: int) -> None:
+        self._make_room(n_classes, len(self.keys))
+
+    def encode(self, items: Iterable[tuple[Any, Any]]) -> Entries:
+        """Validate counts; they all belong to group 0."""
+        slots: list[int] = []
+        values: list[float] = []
+        unknown: list[tuple[int, Any, Any]] = []
+        get = self.slots_of[0].get
+        for name, value in items:
+            if type(name) is not str:
+                name = plain_name(name)
+            if value is None:
+                continue
+            if type(value) is not int and type(value) is not float:
+                number = finite_number(value)
+                if number is None:
+                    raise refusal("count", name, value, ALLOWED)
+                value = number
+            if not 0 <= value <= LARGEST_NUMBER:
+                raise refusal("count", name, value, ALLOWED)
+            slot = get(name, -1)
+            if slot < 0:
+                unknown.append((len(slots), None, name))
+            slots.append(slot)
+            values.append(value)
+        return Entries(slots, [0] * len(slots), values, unknown)
+
+    def add_tokens(self, entries: Entries, group: Any, tokens: Mapping[Any, int]) -> None:
+        """Append the counted tokens of a text or token list to an event's entries."""
+        assert entries.extras is not None
+        assert entries.values is not None
+        g = self.names.slots.get(group, -1)
+        known = self.slots_of[g] if g >= 0 else {}
+        for token, count in tokens.items():
+            slot = known.get(token, -1)
+            if slot < 0:
+                entries.unknown.append((len(entries.slots), group, token))
+            entries.slots.append(slot)
+            entries.extras.append(g)
+            entries.values.append(count)
+
+    @staticmethod
+    def _allowed(values: Array) -> Array:
+        good: Array = (values >= 0.0) & (values <= LARGEST_NUMBER)
+        return good
+
+    def fill(self, buffer: Buffer, names: list[Any], values: Array, learned: Array) -> None:
+        table = dense_check(values, names, self._allowed, "count", ALLOWED)
+        n_rows, n_columns = table.shape
+        wanted = [bool(learned.any())] * n_columns
+        slots = buffer.look_up(self.slots_of[0], len(self.keys), names, wanted, 0)
+        starts = np.arange(n_rows + 1, dtype=np.int64) * n_columns
+        buffer.take(starts, np.tile(slots, n_rows), table.reshape(-1))
+
+    def fill_columns(self, buffer: Buffer, values: Array, learned: Array) -> None:
+        width = values.shape[1]
+        table = dense_check(values, range(width), self._allowed, "count", ALLOWED)
+        self.columns.fill(buffer, self.slots_of[0], len(self.keys), 0, width, stored_of(table), learned)
+
+    def fill_sparse(self, buffer: Buffer, X: Any, learned: Array) -> None:
+        stored = stored_in(X, self._allowed, "count", ALLOWED)
+        self.columns.fill(buffer, self.slots_of[0], len(self.keys), 0, X.shape[1], stored, learned)
+
+    def push(self, buffer: Buffer, row: int, entries: Entries, learn: bool) -> None:
+        assert entries.extras is not None
+        if entries.unknown:
+            buffer.resolve_pairs(self.names, len(self.keys), entries.slots, entries.extras, entries.unknown, learn)
+        buffer.push(row, entries.slots, entries.extras, entries.values)
+
+    def settle(self, buffer: Buffer, n_classes: int) -> None:
+        start = len(self.keys)
+        for name in buffer.fresh_outer:
+            self._add_group(name)
+        for group, token in buffer.fresh:
+            self._add_token(group, token)
+        self._make_room(n_classes, start)
+
+    def _add_group(self, name: Any) -> None:
+        self.names.add(name)
+        self.slots_of.append({})
+
+    def _add_token(self, group: int, token: Any) -> None:
+        self.slots_of[group][token] = len(self.keys)
+        self.keys.append((self.names.names[group], token))
+
+    def _make_room(self, n_classes: int, start: int) -> None:
+        self.counts = grown(self.counts, [len(self.keys), n_classes])
+        self.features_ = grown(self.features_, [len(self.counts), 4])
+        self.groups = grown(self.groups, [len(self.names), n_classes + 1])
+        for slot in range(start, len(self.keys)):
+            group, token = self.keys[slot]
+            self.features_[slot, GROUP] = self.names.slots[group]
+            self.features_[slot, COLUMN] = self.columns.number(token)
+
+    def predict_learn(self, buffer: Buffer, batch: Batch, sums: Sums) -> None:
+        kernel.predict_learn(
+            self.counts, self.features_, self.groups, self.scalars, self.alpha, self.smooth, self.weighting,
+            len(self.keys), batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.extras, buffer.values,
+            batch.widths, batch.labels, batch.weights, batch.decay, sums.first, sums.joint, sums.limits, sums.flags, sums.unseen,
+        )  # fmt: skip
+        self.columns.learned(batch)
+
+    def learn(self, buffer: Buffer, batch: Batch) -> None:
+        kernel.learn(
+            self.counts, self.features_, self.groups, self.scalars, len(self.keys), batch.n_classes, batch.n_rows,
+            buffer.starts, buffer.slots, buffer.values, batch.widths, batch.labels, batch.weights, batch.decay,
+        )  # fmt: skip
+        self.columns.learned(batch)
+
+    def fold(self) -> None:
+        """Count the rows of arrays on each of their columns, as if their names had been given."""
+        for slot, rows in self.columns.folded(self.slots_of[0]):
+            self.features_[slot, EVENTS] += rows
+        self.scalars[WIDTH] = 0.0
+
+    def check_unlearn(self, entries: Entries, label: int, w: float, last: bool) -> None:
+        assert entries.values is not None
+        self.fold()
+        for slot, f in zip(entries.slots, entries.values, strict=True):
+            if slot < 0 or self.features_[slot, EVENTS] == 0.0:
+                raise ValueError("a feature of this event was never learned")
+            name = self.keys[slot][1]
+            held = self.counts[slot, label]
+            if w * f > held * (1.0 + 1e-9):
+                raise ValueError(f"count feature {name!r}: {w * f!r} is above the {float(held)!r} that is held")
+            everything = self.counts[slot].sum()
+            if self.features_[slot, EVENTS] == 1.0 and everything - w * f > 1e-9 * everything:
+                raise ValueError(f"count feature {name!r}: its last event had another count or class")
+        if last:
+            left = self.counts[: len(self.keys), label].copy()
+            left[entries.slots] -= w * np.array(entries.values)
+            if (left > 1e-9 * self.counts[: len(self.keys), label]).any():
+                raise ValueError("the last event of this class had other counts")
+
+    def unlearn(self, entries: Entries, label: int, w: float, order: Ints) -> None:  # noqa: ARG002
+        assert entries.values is not None
+        self.scalars[N] = max(self.scalars[N] - w, 0.0)
+        for slot, f in zip(entries.slots, entries.values, strict=True):
+            group = int(self.features_[slot, GROUP])
+            self.features_[slot, EVENTS] -= 1.0
+            if f > 0.0:
+                self.features_[slot, DF] = max(self.features_[slot, DF] - w, 0.0)
+                self.counts[slot, label] = max(self.counts[slot, label] - w * f, 0.0)
+                self.groups[group, label + 1] = max(self.groups[group, label + 1] - w * f, 0.0)
+        for slot in sorted(entries.slots, reverse=True):
+            if self.features_[slot, EVENTS] == 0.0:
+                group = int(self.features_[slot, GROUP])
+                del self.slots_of[group][self.keys[slot][1]]
+                last = take_out(self.keys, slot)
+                for array in (self.counts, self.features_):
+                    array[slot] = array[last]
+                    array[last] = 0.0
+                if slot != last:
+                    self.slots_of[int(self.features_[slot, GROUP])][self.keys[slot][1]] = slot
+        self._refresh()
+
+    def _refresh(self) -> None:
+        """Count each group's features; forget the totals of empty ones."""
+        for group, slots in enumerate(self.slots_of):
+            self.groups[group, 0] = len(slots)
+            if not slots:
+                self.groups[group] = 0.0
+
+    def forget_class(self, label: int, last: int) -> None:
+        for array, c, end in ((self.counts, label, last), (self.groups, label + 1, last + 1)):
+            array[:, c] = array[:, end]
+            array[:, end] = 0.0
+
+    def scale(self, factor: float, n_classes: int) -> None:
+        kernel.scale(
+            self.counts, self.features_, self.groups, self.scalars, factor, len(self.keys), n_classes
+        )
+
+    def merge(self, other: Self, classes: Ints, n_classes: int) -> None:
+        self.fold()
+        other = other.copy()
+        other.fold()
+        start = len(self.keys)
+        for name in other.names.names:
+            if name not in self.names.slots:
+                self._add_group(name)
+        for name, token in other.keys:
+            group = self.names.slots[name]
+            if token not in self.slots_of[group]:
+                self._add_token(group, token)
+        self._make_room(n_classes, start)
+        groups = np.array([self.names.slots[name] for name in other.names.names], np.int64)
+        slots = np.array([self.slots_of[self.names.slots[name]][t] for name, t in other.keys], np.int64)
+        n_slots, n = len(slots), len(classes)
+        self.counts[np.ix_(slots, classes)] += other.counts[:n_slots, :n]
+        for field in (EVENTS, DF):
+            self.features_[slots, field] += other.features_[:n_slots, field]
+        self.groups[np.ix_(groups, classes + 1)] += other.groups[: len(groups), 1 : n + 1]
+        self.scalars[N] += other.scalars[N]
+        self._refresh()
+
+    @property
+    def n_features(self) -> int:
+        return len(self.keys)
+
+    def features(self) -> list[Any]:
+        return [token if group is None else (group, token) for group, token in self.keys]
+
+    def dump(self, order: Ints) -> tuple[dict[str, Any], list[Array]]:
+        self.fold()
+        groups = sorted((g for g, slots in enumerate(self.slots_of) if slots), key=self._group_key)
+        tokens = [sorted(self.slots_of[g], key=sort_key) for g in groups]
+        slots = np.array(
+            [self.slots_of[g][token] for g, names in zip(groups, tokens, strict=True) for token in names], np.int64
+        )
+        arrays = [
+            self.counts[np.ix_(slots, order)],
+            self.features_[slots][:, [EVENTS, DF]],
+            self.groups[np.ix_(np.array(groups, np.int64), order + 1)],
+            self.scalars[[N]],
+        ]
+        return {"groups": [self.names.names[g] for g in groups], "tokens": tokens}, arrays
+
+    def _group_key(self, group: int) -> tuple[Any, ...]:
+        return () if group == 0 else sort_key(self.names.names[group])
+
+    def load(self, names: Mapping[str, Any], arrays: list[Array], n_classes: int) -> None:
+        self.names, self.slots_of, self.keys, self.columns = Names(), [], [], Columns()
+        self._add_group(None)
+        for group, tokens in zip(names["groups"], names["tokens"], strict=True):
+            if group not in self.names.slots:
+                self._add_group(group)
+            for token in tokens:
+                self._add_token(self.names.slots[group], token)
+        self.counts = np.zeros((FIRST_CAPACITY, max(n_classes, 1)))
+        self.features_ = np.zeros((FIRST_CAPACITY, 4))
+        self.groups = np.zeros((1, n_classes + 1))
+        self._make_room(n_classes, 0)
+        n_slots = len(self.keys)
+        self.counts[:n_slots, :n_classes] = arrays[0]
+        self.features_[:n_slots, EVENTS] = arrays[1][:, 0]
+        self.features_[:n_slots, DF] = arrays[1][:, 1]
+        groups = [self.names.slots[group] for group in names["groups"]]
+        self.groups[groups, 1 : n_classes + 1] = arrays[2]
+        self.groups[:, 0] = [len(slots) for slots in self.slots_of]
+        self.scalars = np.zeros(2)
+        self.scalars[N] = arrays[3][0]
+
+    def table(self, labels: list[Any], order: Ints, read: float) -> Iterable[Likelihood]:
+        for g in sorted((g for g, slots in enumerate(self.slots_of) if slots), key=self._group_key):
+            size = len(self.slots_of[g]) + self.smooth
+            for token in sorted(self.slots_of[g], key=sort_key):
+                slot = self.slots_of[g][token]
+                numbers = {}
+                for label, c in zip(labels, order, strict=True):
+                    count = read * float(self.counts[slot, c])
+                    total = read * float(self.groups[g, c + 1])
+                    numbers[label] = {"p": self._share(count, total, size), "count": count, "total": total}
+                yield Likelihood(token if g == 0 else self.names.names[g], None if g == 0 else token, numbers)
+
+    def _share(self, count: float, total: float, size: int) -> float:
+        whole = total + self.alpha * size
+        return (count + self.alpha) / whole if whole > 0.0 else 1.0 / size
+
+
+class ComplementBlock(CountsBlock):
+    """Counts of which each class is scored by what all the other classes hold."""
+
+    kind = "complement"
+
+    def __init__(self, alpha: float, norm: bool) -> None:
+        super().__init__(alpha)
+        self.norm = int(norm)
+
+    def predict_learn(self, buffer: Buffer, batch: Batch, sums: Sums) -> None:
+        complement.predict_learn(
+            self.counts, self.features_, self.groups, self.scalars, self.alpha, self.norm, batch.order,
+            len(self.keys), batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.values,
+            batch.widths, batch.labels, batch.weights, batch.decay, sums.first, sums.joint, sums.limits, sums.flags, sums.unseen,
+        )  # fmt: skip
+        self.columns.learned(batch)
+
+    def table(self, labels: list[Any], order: Ints, read: float) -> Iterable[Likelihood]:
+        """Yield the complement's share of each token: small where the token speaks for the class."""
+        size = len(self.keys)
+        for token in sorted(self.slots_of[0], key=sort_key):
+            slot = self.slots_of[0][token]
+            numbers = {}
+            for label, c in zip(labels, order, strict=True):
+                others = [int(o) for o in order if o != c]
+                count = read * float(sum(self.counts[slot, o] for o in others))
+                total = read * float(sum(self.groups[0, o + 1] for o in others))
+                numbers[label] = {"p": self._share(count, total, size), "count": count, "total": total}
+            yield Likelihood(token, None, numbers)

@@ -1,0 +1,205 @@
+"""The five classic learners: a class prior and one likelihood block each."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from river.base import tags
+
+from streamnb.learners import options
+from streamnb.learners.bernoulli import BernoulliBlock
+from streamnb.learners.block import Block, Entries
+from streamnb.learners.categorical import CategoricalBlock
+from streamnb.learners.counts import WEIGHTINGS, ComplementBlock, CountsBlock
+from streamnb.learners.gaussian import GaussianBlock
+from streamnb.learners.model import Model
+from streamnb.learners.values import Label, as_items
+
+Priors = str | Mapping[Label, float]
+UNSEEN = ("ignore", "smooth")
+
+
+class SingleBlock(Model):
+    """A model of one block, which every feature belongs to."""
+
+    def __init__(self, given: Mapping[str, Any], block: Block) -> None:
+        super().__init__(given, [block])
+
+    def _bind(self) -> None:
+        self._encode = self.blocks[0].encode
+
+    def encode(self, x: Any) -> list[Entries]:
+        return [self._encode(as_items(x))]
+
+
+class GaussianNB(SingleBlock):
+    """Naive Bayes for real numbers, each normally distributed within a class.
+
+    `priors`: "empirical", "uniform" or a mapping label -> probability. `var_smoothing` times the largest variance of any
+    feature is added to every variance; 0 is the limit. `ddof` is taken off a cell's weight when its variance is read.
+    `classes` are known before they are seen. `half_life`: seconds of event time in which an event loses half its weight.
+    A feature that is absent, None or NaN contributes nothing.
+    """
+
+    kind = "gaussian"
+
+    def __init__(
+        self,
+        priors: Priors = "empirical",
+        var_smoothing: float = 1e-9,
+        ddof: float = 0,
+        classes: Sequence[Label] | None = None,
+        half_life: float | None = None,
+    ) -> None:
+        self.priors, self.var_smoothing, self.ddof = priors, var_smoothing, ddof
+        block = GaussianBlock(
+            options.number("var_smoothing", var_smoothing, allowed="numbers from 0 to 1e120"),
+            options.number("ddof", ddof, allowed="numbers from 0 to 1e120"),
+        )
+        given = {
+            "priors": priors,
+            "var_smoothing": var_smoothing,
+            "ddof": ddof,
+            "classes": classes,
+            "half_life": half_life,
+        }
+        super().__init__(given, block)
+
+
+class MultinomialNB(SingleBlock):
+    """Naive Bayes for counts, such as a document's words.
+
+    `alpha` is added to every count when it is read; 0 is the limit. `smooth_priors` adds it to the classes' counts too.
+    A token that was never learned is ignored, or with `unseen="smooth"` takes one more slot of every denominator.
+    `weighting` applies when predicting: "tf", "log1p" = log(1 + f) or "tfidf" = f log(N / df); what is stored stays raw.
+    A feature that is absent or None is 0. `priors`, `classes` and `half_life` as in GaussianNB.
+    """
+
+    kind = "multinomial"
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        priors: Priors = "empirical",
+        smooth_priors: bool = False,
+        unseen: str = "ignore",
+        weighting: str = "tf",
+        classes: Sequence[Label] | None = None,
+        half_life: float | None = None,
+    ) -> None:
+        self.alpha, self.priors, self.smooth_priors = alpha, priors, smooth_priors
+        self.unseen, self.weighting = unseen, weighting
+        block = CountsBlock(
+            options.smoothing(alpha),
+            options.choice("unseen", unseen, UNSEEN) == "smooth",
+            options.choice("weighting", weighting, WEIGHTINGS),
+        )
+        given = {
+            "alpha": alpha,
+            "priors": priors,
+            "smooth_priors": smooth_priors,
+            "unseen": unseen,
+            "weighting": weighting,
+            "classes": classes,
+            "half_life": half_life,
+        }
+        super().__init__(given, block)
+
+    def _more_tags(self) -> set[str]:
+        return {tags.POSITIVE_INPUT}
+
+
+class ComplementNB(SingleBlock):
+    """Naive Bayes for counts that scores each class by what all the others hold (Rennie et al. 2003).
+
+    `norm` divides a class's weights by the sum of their magnitudes. The prior counts as in the other learners.
+    Everything else is as in MultinomialNB.
+    """
+
+    kind = "complement"
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        norm: bool = False,
+        priors: Priors = "empirical",
+        smooth_priors: bool = False,
+        classes: Sequence[Label] | None = None,
+        half_life: float | None = None,
+    ) -> None:
+        self.alpha, self.norm, self.priors, self.smooth_priors = alpha, norm, priors, smooth_priors
+        block = ComplementBlock(options.smoothing(alpha), options.flag("norm", norm))
+        given = {
+            "alpha": alpha,
+            "norm": norm,
+            "priors": priors,
+            "smooth_priors": smooth_priors,
+            "classes": classes,
+            "half_life": half_life,
+        }
+        super().__init__(given, block)
+
+    def _more_tags(self) -> set[str]:
+        return {tags.POSITIVE_INPUT}
+
+
+class BernoulliNB(SingleBlock):
+    """Naive Bayes for features that are on (above `binarize`) or off; absent features count as off.
+
+    `alpha`, `smooth_priors`, `priors`, `classes` and `half_life` as in MultinomialNB.
+    """
+
+    kind = "bernoulli"
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        binarize: float = 0.0,
+        priors: Priors = "empirical",
+        smooth_priors: bool = False,
+        classes: Sequence[Label] | None = None,
+        half_life: float | None = None,
+    ) -> None:
+        self.alpha, self.binarize, self.priors, self.smooth_priors = alpha, binarize, priors, smooth_priors
+        block = BernoulliBlock(options.smoothing(alpha), options.threshold(binarize))
+        given = {
+            "alpha": alpha,
+            "binarize": binarize,
+            "priors": priors,
+            "smooth_priors": smooth_priors,
+            "classes": classes,
+            "half_life": half_life,
+        }
+        super().__init__(given, block)
+
+
+class CategoricalNB(SingleBlock):
+    """Naive Bayes for categories: strings, booleans and finite numbers, all told apart (but 1.0 is 1).
+
+    A category that was never learned is ignored, or with `unseen="smooth"` takes one more slot of every denominator.
+    A feature that is absent, None or NaN contributes nothing. Everything else is as in MultinomialNB.
+    """
+
+    kind = "categorical"
+
+    def __init__(
+        self,
+        alpha: float = 1.0,
+        unseen: str = "ignore",
+        priors: Priors = "empirical",
+        smooth_priors: bool = False,
+        classes: Sequence[Label] | None = None,
+        half_life: float | None = None,
+    ) -> None:
+        self.alpha, self.unseen, self.priors, self.smooth_priors = alpha, unseen, priors, smooth_priors
+        block = CategoricalBlock(options.smoothing(alpha), options.choice("unseen", unseen, UNSEEN) == "smooth")
+        given = {
+            "alpha": alpha,
+            "unseen": unseen,
+            "priors": priors,
+            "smooth_priors": smooth_priors,
+            "classes": classes,
+            "half_life": half_life,
+        }
+        super().__init__(given, block)
+
+

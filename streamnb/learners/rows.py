@@ -1,0 +1,92 @@
+"""A batch of validated events, bound to one model, and what comes of predicting and learning it."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from streamnb.learners.block import NOTHING, Batch
+from streamnb.learners.kernels.types import Floats, Ints
+from streamnb.learners.tables import Buffer, grown
+from streamnb.learners.values import Label, plain_time, plain_weight
+
+if TYPE_CHECKING:
+    from streamnb.learners.model import Model
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """The answers to a batch, each from the model that had learned all rows before it."""
+
+    labels: tuple[Label, ...]
+    """Sorted; the columns. All classes known after the batch."""
+    probabilities: Floats
+    """(n_events, n_classes); NaN where the class was not yet known when the row came."""
+    best: Ints
+    """(n_events,) the predicted column, -1 while no class was known."""
+    unseen: Ints
+    """(n_events,) how many features, categories or tokens of the row the model had never learned."""
+
+
+class Rows:
+    """Events to predict and learn in one go. Appending leaves the model as it is."""
+
+    def __init__(self, model: "Model") -> None:
+        self._model = model
+        self.batch = Batch(
+            0, 0, np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64), NOTHING
+        )
+        self.buffers = [Buffer() for _ in model.blocks]
+        self.fresh_labels: dict[Label, int] = {}
+        self.times: list[float | None] = []
+        self.learned = 0
+        self.version = -1
+
+    def __len__(self) -> int:
+        return self.batch.n_rows
+
+    def clear(self) -> None:
+        """Drop all rows."""
+        self.batch.n_rows = 0
+        self.learned = 0
+        for buffer in self.buffers:
+            buffer.clear()
+        if self.fresh_labels:
+            self.fresh_labels.clear()
+        if self.times:
+            self.times.clear()
+
+    def append(self, x: Any, y: Any = None, w: Any = 1.0, t: Any = None) -> None:
+        """Validate an event and add it; without a label it is only predicted. Raise ValueError or TypeError, then nothing changes."""
+        self.add(x, y, w, t, supervised=y is not None)
+
+    def add(self, x: Any, y: Any, w: Any, t: Any, supervised: bool) -> None:
+        """The same, with a label of None refused if the event is `supervised`."""
+        model, batch = self._model, self.batch
+        row = batch.n_rows
+        if row == 0:
+            self.version = model.version
+        entries = model.encode(x)
+        if supervised:
+            slot, name = model.label_slot(y, self.fresh_labels)
+        weight = 1.0 if type(w) is float and w == 1.0 else plain_weight(w)
+        time = None if t is None else plain_time(t)
+        learn = supervised and weight > 0.0
+        if row == len(batch.labels):
+            batch.labels = grown(batch.labels, [row + 1])
+            batch.weights = grown(batch.weights, [row + 1])
+            batch.widths = grown(batch.widths, [row + 1])
+        if learn:
+            if slot < 0:
+                slot = self.fresh_labels[name] = len(model.labels) + len(self.fresh_labels)
+            batch.labels[row] = slot
+            batch.weights[row] = weight
+            self.learned += 1
+        else:
+            batch.labels[row] = -1
+        batch.widths[row] = 0
+        if model.forgets:
+            self.times.append(time)
+        for block, buffer, part in zip(model.blocks, self.buffers, entries, strict=True):
+            block.push(buffer, row, part, learn)
+        batch.n_rows = row + 1

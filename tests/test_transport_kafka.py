@@ -1,0 +1,566 @@
+"""What only Kafka can do to a transport: groups, generations, transactions, logs that shrink, brokers that die."""
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from kafka import KafkaProducer
+
+from streamnb.config import InputConfig, KafkaConfig, OutputConfig
+from streamnb.errors import (
+    BrokerUnreachable,
+    ConfigError,
+    DutyLost,
+    Fenced,
+    IoError,
+    LostEvents,
+    OutputTooLarge,
+    PublishUnknown,
+)
+from streamnb.transport import Committed, Duty, Output, Partition
+from streamnb.transport.kafka_python import KafkaTransport, check
+from tests.broker import Broker, Cluster, free_port, wait_until
+from tests.raw_records import NotUtf8, batch_of, write
+from tests.transports import committed_records, on_duty, read, values
+
+
+class App:
+    """The topics of one app, and the transports of its instances."""
+
+    def __init__(self, cluster: Cluster, partitions: int = 1, **output_settings: str) -> None:
+        self.cluster = cluster
+        self.labelled = cluster.topic("labelled", partitions)
+        self.unlabelled = cluster.topic("unlabelled", partitions)
+        self.predictions = cluster.topic("predictions", 3, **output_settings)
+        self.dead = cluster.topic("dead")
+        self.first = Partition(self.labelled, 0)
+        self.made: list[KafkaTransport] = []
+
+    def sections(self, **kafka: Any) -> tuple[KafkaConfig, InputConfig, OutputConfig]:
+        settings = {"instance": "a", "session_timeout": 6, "transaction_timeout": 5, **kafka}
+        return (
+            KafkaConfig(bootstrap_servers=self.cluster.bootstrap, **settings),
+            InputConfig(labelled=[self.labelled], unlabelled=[self.unlabelled]),
+            OutputConfig(predictions=self.predictions, dead_letters=self.dead),
+        )
+
+    def transport(self, instance: str = "a", **kafka: Any) -> KafkaTransport:
+        self.made.append(KafkaTransport(f"app-{self.labelled}", *self.sections(instance=instance, **kafka)))
+        return self.made[-1]
+
+    def opened(self, instance: str = "a", **kafka: Any) -> KafkaTransport:
+        transport = self.transport(instance, **kafka)
+        transport.open()
+        return transport
+
+    def produce(self, *values: bytes | None, topic: str | None = None, partition: int = 0, **settings: Any) -> None:
+        with KafkaProducer(bootstrap_servers=self.cluster.bootstrap, **settings) as producer:
+            for value in values:
+                producer.send(topic or self.labelled, value, key=b"k", partition=partition)
+
+    def predicted(self) -> list[bytes]:
+        return sorted(record.value for record in committed_records(self.cluster.bootstrap, self.predictions))
+
+    def close(self) -> None:
+        for transport in self.made:
+            transport.close(5)
+        self.cluster.close()
+
+
+@pytest.fixture
+def app(broker: Cluster) -> Iterator[App]:
+    made = App(Cluster(broker.bootstrap))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def wide(broker: Cluster) -> Iterator[App]:
+    """An app whose topics have two partitions each."""
+    made = App(Cluster(broker.bootstrap), partitions=2)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def mortal(own_broker: Broker) -> Iterator[App]:
+    """An app on a broker of its own."""
+    made = App(own_broker)
+    yield made
+    made.close()
+
+
+def prediction(value: bytes, key: bytes | None = b"k") -> Output:
+    return Output("predictions", key, value)
+
+
+def owns(transport: KafkaTransport, n_partitions: int) -> Duty:
+    """The duty, once it covers this many partitions."""
+
+    def duty() -> Duty | None:
+        found = transport.duty()
+        return found if found and len(found.partitions) == n_partitions else None
+
+    return wait_until(duty, 60, f"a duty of {n_partitions} partitions")
+
+
+# The group
+
+
+def test_labelled_and_unlabelled_partitions_alike_have_an_owner(wide: App) -> None:
+    duty = on_duty(wide.opened())
+    assert duty.partitions == {Partition(t, n) for t in (wide.labelled, wide.unlabelled) for n in (0, 1)}
+
+
+def test_two_instances_share_the_partitions_and_the_one_that_stays_inherits_them(wide: App) -> None:
+    a, b = wide.opened("a"), wide.opened("b")
+    alone = on_duty(a)
+    b.join()
+    mine, theirs = owns(a, 2), owns(b, 2)
+    assert mine.partitions | theirs.partitions == alone.partitions
+    b.close(5)
+    assert owns(a, 4).partitions == alone.partitions
+
+
+def test_an_instance_without_partitions_is_on_duty_all_the_same(app: App) -> None:
+    transports = [app.opened(name) for name in "abc"]
+    for transport in transports:
+        transport.join()
+    counts = wait_until(lambda: all_duties(transports, total=2), 60, "three duties")
+    assert sorted(counts) == [0, 1, 1]
+
+
+def all_duties(transports: list[KafkaTransport], total: int) -> list[int] | None:
+    duties = [transport.duty() for transport in transports]
+    counts = [len(duty.partitions) for duty in duties if duty]
+    return counts if len(counts) == len(transports) and sum(counts) == total else None
+
+
+def test_a_duty_of_an_earlier_generation_publishes_nothing(wide: App) -> None:
+    a, b = wide.opened("a"), wide.opened("b")
+    old = on_duty(a)
+    b.join()
+    owns(a, 2)
+    with pytest.raises(DutyLost):
+        a.publish(old, [prediction(b"stale")], {wide.first: Committed(1)})
+    a.settle()
+    new = owns(a, 2)
+    assert new.published == {}
+    a.publish(new, [prediction(b"fresh")], {next(iter(new.partitions)): Committed(1)})
+    assert wide.predicted() == [b"fresh"]
+
+
+def test_settling_keeps_the_token_of_the_assignment(app: App) -> None:
+    transport = app.opened()
+    before = on_duty(transport)
+    transport.settle()
+    after = on_duty(transport)
+    assert after is not before
+    assert after.token is before.token
+
+
+def test_an_assignment_and_a_settling_both_end_the_duty_at_once(app: App) -> None:
+    transport = app.opened()
+    on_duty(transport)
+    transport.settle()
+    assert transport.duty() is None
+
+
+def test_metadata_comes_back_with_the_offset(app: App) -> None:
+    transport = app.opened()
+    transport.publish(on_duty(transport), [], {app.first: Committed(7, "learn_from=3")})
+    transport.settle()
+    assert on_duty(transport).published == {app.first: Committed(7, "learn_from=3")}
+
+
+def test_a_second_process_with_our_instance_name_fences_us(app: App) -> None:
+    ours = app.opened("same")
+    duty = on_duty(ours)
+    ours.publish(duty, [prediction(b"1")], {app.first: Committed(1)})
+    twin = app.opened("same")
+    twin.committed()
+    with pytest.raises(Fenced, match=r"kafka\.instance"):
+        ours.publish(duty, [prediction(b"2")], {app.first: Committed(2)})
+    assert app.predicted() == [b"1"]
+
+
+def test_a_static_member_is_back_without_a_rebalance(wide: App) -> None:
+    a, b = (wide.opened(name, static_membership=True) for name in "ab")
+    on_duty(a)
+    b.join()
+    owns(b, 2)
+    undisturbed = owns(a, 2)
+    b.close(5)
+    again = wide.opened("b", static_membership=True)
+    again.join()
+    owns(again, 2)
+    assert a.duty() is undisturbed
+
+
+def test_a_session_timeout_that_the_broker_refuses_is_a_configuration_error(app: App) -> None:
+    transport = app.opened(session_timeout=0.5)
+    with pytest.raises(ConfigError, match="group"):
+        on_duty(transport)
+    with pytest.raises(ConfigError, match="group"):
+        transport.poll(0.1, 1)
+
+
+def test_added_partitions_are_seen_and_given_an_owner(app: App) -> None:
+    transport = app.opened()
+    on_duty(transport)
+    app.cluster.admin.create_partitions({app.labelled: 3})
+    assert Partition(app.labelled, 2) in owns(transport, 4).partitions
+    assert Partition(app.labelled, 2) in transport.extents()
+
+
+# What is read
+
+
+def test_aborted_records_are_never_read_and_positions_pass_them(app: App) -> None:
+    producer = KafkaProducer(bootstrap_servers=app.cluster.bootstrap, transactional_id=f"up-{app.labelled}")
+    producer.init_transactions()
+    for end in (producer.commit_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        producer.send(app.labelled, end.__name__.encode())
+        producer.flush()
+        end()
+    producer.close()
+    transport = app.opened()
+    transport.read({app.first: 0})
+    assert values(read_to_the_end(transport, app.first)) == [b"commit_transaction"]
+
+
+def read_to_the_end(transport: KafkaTransport, partition: Partition) -> list[Any]:
+    """Everything up to the end; the position must get there too."""
+    records: list[Any] = []
+    position = 0
+
+    def at_the_end() -> bool:
+        nonlocal position
+        batch = transport.poll(0.1, 100)
+        records.extend(batch.records)
+        position = batch.positions.get(partition, position)
+        return position == transport.extents()[partition].end > 0
+
+    wait_until(at_the_end, 30, "the end")
+    return records
+
+
+def test_reading_from_every_offset_of_a_log_of_transactions_loses_and_doubles_nothing(app: App) -> None:
+    producer = KafkaProducer(bootstrap_servers=app.cluster.bootstrap, transactional_id=f"up-{app.labelled}")
+    producer.init_transactions()
+    for i in range(3):
+        producer.begin_transaction()
+        producer.send(app.labelled, b"%d" % i)
+        producer.flush()
+        producer.commit_transaction()
+    producer.close()
+    transport = app.opened()
+    for start in range(transport.extents()[app.first].end):
+        transport.read({app.first: start})
+        assert values(read_to_the_end(transport, app.first)) == [b"0", b"1", b"2"][(start + 1) // 2 :]
+
+
+def test_an_open_upstream_transaction_ends_the_log_before_its_high_watermark(wide: App) -> None:
+    producer = KafkaProducer(bootstrap_servers=wide.cluster.bootstrap, transactional_id=f"up-{wide.labelled}")
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.send(wide.labelled, b"open", partition=0)
+    producer.flush()
+    wide.produce(b"closed", partition=1)
+    transport = wide.opened()
+    extents = transport.extents()
+    assert (extents[wide.first].end, extents[wide.first].high_watermark) == (0, 1)
+    transport.read({wide.first: 0, Partition(wide.labelled, 1): 0})
+    assert values(read(transport, 1)) == [b"closed"]
+    producer.abort_transaction()
+    producer.close()
+
+
+def test_a_tombstone_and_a_header_without_value_are_read_as_they_are(app: App) -> None:
+    headers = [("none", None), ("some", b"1")]
+    write(app.cluster, app.labelled, batch_of((b"k", b"v", headers)))
+    app.produce(None)
+    transport = app.opened()
+    transport.read({app.first: 0})
+    with_header, tombstone = read(transport, 2)
+    assert list(with_header.headers) == headers
+    assert (tombstone.key, tombstone.value) == (b"k", None)
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_a_header_name_that_is_not_utf8_harms_neither_its_record_nor_the_neighbours(app: App, place: int) -> None:
+    records: list[Any] = [(None, b"%d" % i, [("h", b"\xff\xfe")]) for i in range(3)]
+    records[place] = (None, b"\xff\xfe", [("ok", b"1"), (NotUtf8(), b"\xff\xfe")])
+    write(app.cluster, app.labelled, batch_of(*records))
+    transport = app.opened()
+    transport.read({app.first: 0})
+    found = read(transport, 3)
+    assert values(found) == [value for _, value, _ in records]
+    assert [list(r.headers) for r in found][place] == [("ok", b"1"), ("??", b"\xff\xfe")]
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_every_compression_can_be_read(app: App, codec: str) -> None:
+    app.produce(b"1" * 1000, b"2" * 1000, compression_type=codec, linger_ms=50)
+    transport = app.opened()
+    transport.read({app.first: 0})
+    assert values(read(transport, 2)) == [b"1" * 1000, b"2" * 1000]
+
+
+@pytest.mark.parametrize("codec", ["snappy", "lz4", "zstd"])
+def test_a_missing_codec_is_one_clear_error_that_leaves_the_offset(
+    wide: App, codec: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wide.produce(b"1" * 1000, compression_type=codec)
+    transport = wide.opened()
+    transport.read({wide.first: 0, Partition(wide.unlabelled, 1): 0})
+    with monkeypatch.context() as without:
+        without.setattr(f"kafka.codec.has_{codec}", lambda: False)
+        with pytest.raises(ConfigError, match=rf"{wide.labelled}.*{codec}.*streamnb\[codecs\]"):
+            wait_until(lambda: transport.poll(0.1, 10).positions)
+    transport.read({wide.first: 0})
+    assert values(read(transport, 1)) == [b"1" * 1000]
+
+
+def test_records_deleted_before_they_were_read_are_named(app: App) -> None:
+    app.produce(*[b"%d" % i for i in range(10)])
+    app.cluster.cut(app.labelled, 0, before=6)
+    transport = app.opened()
+    transport.read({app.first: 2})
+    with pytest.raises(LostEvents, match=rf"{app.labelled}:0: offsets 2 to 5 "):
+        read(transport, 1)
+    start = transport.extents()[app.first].start
+    transport.read({app.first: start})
+    assert (start, values(read(transport, 4))) == (6, [b"6", b"7", b"8", b"9"])
+
+
+def test_a_topic_made_again_has_another_id(app: App) -> None:
+    transport = app.opened()
+    before = transport.extents()[app.first].topic_id
+    app.cluster.delete(app.labelled)
+    wait_until(lambda: app.first not in transport.extents(), what="the topic to be missed")
+    app.cluster.create(app.labelled)
+    wait_until(lambda: app.first in transport.extents(), what="the topic to be seen again")
+    assert transport.extents()[app.first].topic_id != before
+
+
+def test_the_offset_at_a_time_is_that_of_the_first_record_not_older(app: App) -> None:
+    with KafkaProducer(bootstrap_servers=app.cluster.bootstrap) as producer:
+        for second in (10, 20, 30):
+            producer.send(app.labelled, b"{}", timestamp_ms=second * 1000)
+    transport = app.opened()
+    found = [transport.offset_at(app.first, seconds) for seconds in (0, 10, 10.5, 30, 31)]
+    assert found == [0, 0, 1, 2, 3]
+
+
+# What is published
+
+
+def test_a_key_goes_where_every_other_client_puts_it(app: App) -> None:
+    keys = [b"%d" % i for i in range(50)]
+    transport = app.opened()
+    transport.publish(on_duty(transport), [prediction(b"{}", key) for key in keys], {})
+    with KafkaProducer(bootstrap_servers=app.cluster.bootstrap) as other:
+        for key in keys:
+            other.send(app.predictions, b"{}", key)
+    placed: dict[bytes, set[int]] = {}
+    for record in committed_records(app.cluster.bootstrap, app.predictions):
+        placed.setdefault(record.key, set()).add(record.partition)
+    assert {len(partitions) for partitions in placed.values()} == {1}
+    assert set().union(*placed.values()) == {0, 1, 2}
+
+
+def test_an_answer_too_large_for_its_topic_is_named_and_nothing_is_published(app: App) -> None:
+    transport = app.opened()
+    duty = on_duty(transport)
+    large = transport.output_limit("dead_letters") + 1
+    outputs = [prediction(b"{}"), Output("dead_letters", None, b"x" * large)]
+    with pytest.raises(OutputTooLarge) as refused:
+        transport.publish(duty, outputs, {app.first: Committed(1)})
+    assert refused.value.index == 1
+    transport.settle()
+    outputs[1] = Output("dead_letters", None, b"x" * (large - 1))
+    transport.publish(on_duty(transport), outputs, {app.first: Committed(1)})
+    assert app.predicted() == [b"{}"]
+    assert [len(r.value) for r in committed_records(app.cluster.bootstrap, app.dead)] == [large - 1]
+
+
+def test_a_limit_that_was_lowered_meanwhile_is_noticed_by_the_answer_that_breaks_it(app: App) -> None:
+    transport = app.opened()
+    duty = on_duty(transport)
+    app.cluster.configure(app.dead, {"max.message.bytes": "2000"})
+    outputs = [Output("dead_letters", None, b"x" * n) for n in (10, 5000, 10)]
+    with pytest.raises(OutputTooLarge) as refused:
+        transport.publish(duty, outputs, {app.first: Committed(1)})
+    assert refused.value.index == 1
+    transport.settle()
+    assert on_duty(transport).published == {}
+    assert committed_records(app.cluster.bootstrap, app.dead) == []
+
+
+@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
+def test_an_answer_that_cannot_be_delivered_commits_nothing(app: App, delivery: str) -> None:
+    transport = app.opened(delivery=delivery, transaction_timeout=2)
+    duty = on_duty(transport)
+    app.cluster.delete(app.predictions)
+    with pytest.raises(PublishUnknown):
+        transport.publish(duty, [prediction(b"lost")], {app.first: Committed(1)})
+    transport.settle()
+    assert on_duty(transport).published == {}
+
+
+@pytest.mark.parametrize("delivery", ["exactly_once", "at_least_once"])
+def test_an_answer_that_the_topic_refuses_for_ever_is_no_matter_of_trying_again(app: App, delivery: str) -> None:
+    app.cluster.configure(app.predictions, {"cleanup.policy": "compact"})
+    transport = app.opened(delivery=delivery)
+    with pytest.raises(IoError, match="InvalidRecord"):
+        transport.publish(on_duty(transport), [prediction(b"{}", key=None)], {app.first: Committed(1)})
+    transport.settle()
+    assert on_duty(transport).published == {}
+
+
+def test_at_least_once_commits_what_was_delivered(app: App) -> None:
+    transport = app.opened(delivery="at_least_once")
+    transport.publish(on_duty(transport), [prediction(b"1")], {app.first: Committed(1, "m")})
+    transport.settle()
+    assert on_duty(transport).published == {app.first: Committed(1, "m")}
+    assert app.predicted() == [b"1"]
+
+
+def test_at_least_once_commits_nothing_under_an_earlier_generation(wide: App) -> None:
+    a, b = (wide.opened(name, delivery="at_least_once") for name in "ab")
+    old = on_duty(a)
+    b.join()
+    owns(a, 2)
+    with pytest.raises(DutyLost):
+        a.publish(old, [], {wide.first: Committed(1)})
+    assert b.committed() == {}
+
+
+# Starting and stopping
+
+
+def test_missing_topics_are_named_before_anything_is_joined(app: App) -> None:
+    app.cluster.delete(app.labelled)
+    app.cluster.delete(app.dead)
+    with pytest.raises(ConfigError, match=rf"{app.labelled}, {app.dead}.*streamnb topics create"):
+        app.transport().open()
+
+
+def test_a_compacted_labelled_topic_is_refused(app: App) -> None:
+    app.cluster.configure(app.labelled, {"cleanup.policy": "compact"})
+    with pytest.raises(ConfigError, match=rf"{app.labelled}: cleanup\.policy is compact"):
+        app.transport().open()
+
+
+def test_check_lists_every_problem_at_once(app: App) -> None:
+    app.cluster.configure(app.labelled, {"cleanup.policy": "compact"})
+    app.cluster.delete(app.predictions)
+    problems = check(*app.sections())
+    assert [p for p in problems if app.labelled in p]
+    assert [p for p in problems if app.predictions in p]
+
+
+def test_check_finds_nothing_wrong_with_what_is_right(app: App) -> None:
+    assert check(*app.sections()) == []
+
+
+def test_no_broker_is_named_after_the_time_for_starting() -> None:
+    servers = f"127.0.0.1:{free_port()}"
+    kafka = KafkaConfig(bootstrap_servers=servers, instance="a", start_timeout=1)
+    begun = time.monotonic()
+    with pytest.raises(BrokerUnreachable, match=servers):
+        KafkaTransport("app", kafka, InputConfig(labelled=["t"]), OutputConfig()).open()
+    assert time.monotonic() - begun < 6
+
+
+# A broker that dies
+
+
+def test_a_batch_that_was_damaged_on_disk_is_an_error_that_names_its_offset(mortal: App) -> None:
+    broker = mortal.cluster
+    assert isinstance(broker, Broker)
+    mortal.produce(b"whole")
+    mortal.produce(b"damaged")
+    broker.damage(mortal.labelled, b"damaged")
+    transport = mortal.opened()
+    transport.read({mortal.first: 0, Partition(mortal.unlabelled, 0): 0})
+    assert values(read(transport, 1)) == [b"whole"]
+    with pytest.raises(IoError, match=f"{mortal.labelled}:0 at offset 1"):
+        read(transport, 1)
+
+
+def test_a_killed_broker_makes_it_silent_and_its_return_brings_everything_back(mortal: App) -> None:
+    broker = mortal.cluster
+    assert isinstance(broker, Broker)
+    mortal.produce(b"before")
+    transport = mortal.opened()
+    transport.publish(on_duty(transport), [prediction(b"1")], {mortal.first: Committed(1)})
+    transport.read({mortal.first: 0})
+    assert values(read(transport, 1)) == [b"before"]
+    broker.kill()
+    wait_until(lambda: transport.silence() > 3, what="silence")
+    assert not transport.poll(0.1, 10).records
+    broker.start()
+    mortal.produce(b"after")
+    assert values(read(transport, 1)) == [b"after"]
+    transport.settle()
+    duty = on_duty(transport)
+    assert duty.published == {mortal.first: Committed(1)}
+    transport.publish(duty, [prediction(b"2")], {mortal.first: Committed(2)})
+    assert transport.silence() < 3
+    assert mortal.predicted() == [b"1", b"2"]
+
+
+def test_whatever_moment_the_broker_dies_answers_and_offsets_agree(mortal: App) -> None:
+    broker = mortal.cluster
+    assert isinstance(broker, Broker)
+    transport = mortal.opened(transaction_timeout=3)
+    kills = [threading.Timer(seconds, lambda: (broker.kill(), broker.start())) for seconds in (0.3, 25.0)]
+    duty, failures = on_duty(transport), []
+    for kill in kills:
+        kill.start()
+    while any(kill.is_alive() for kill in kills):
+        at = duty.published.get(mortal.first, Committed(0)).offset
+        try:
+            while any(kill.is_alive() for kill in kills):
+                transport.publish(duty, [prediction(b"%06d" % at)], {mortal.first: Committed(at + 1)})
+                at += 1
+        except PublishUnknown as failure:
+            failures.append(failure)
+        transport.settle()
+        duty = wait_until(transport.duty, 60, "a duty after the broker's death")
+    answered = duty.published[mortal.first].offset
+    assert failures
+    assert mortal.predicted() == [b"%06d" % i for i in range(answered)]
+
+
+@pytest.mark.parametrize("end", ["kill", "freeze"])
+def test_closing_keeps_its_time_when_the_broker_does_not_answer(mortal: App, end: str) -> None:
+    transport = mortal.opened()
+    on_duty(transport)
+    transport.read({mortal.first: 0})
+    getattr(mortal.cluster, end)()
+    begun = time.monotonic()
+    transport.close(3)
+    assert time.monotonic() - begun < 4
+
+
+def test_a_publish_to_a_frozen_broker_ends_in_time_and_is_settled_when_it_thaws(mortal: App) -> None:
+    broker = mortal.cluster
+    assert isinstance(broker, Broker)
+    transport = mortal.opened(transaction_timeout=2)
+    duty = on_duty(transport)
+    broker.freeze()
+    begun = time.monotonic()
+    with pytest.raises(PublishUnknown):
+        transport.publish(duty, [prediction(b"1")], {mortal.first: Committed(1)})
+    assert time.monotonic() - begun < 3
+    transport.settle()
+    broker.thaw()
+    duty = wait_until(transport.duty, 60, "a duty after the thaw")
+    published = duty.published.get(mortal.first, Committed(0)).offset
+    assert len(mortal.predicted()) == published
