@@ -1,4 +1,7 @@
-"""Compiles every kernel that the daemon uses, into NUMBA_CACHE_DIR: a few events of each kind of model, as a user sends them."""
+"""Compiles every kernel that the daemon uses, into NUMBA_CACHE_DIR: a few events of each kind of model.
+
+    python warm_up.py [KIND ...]
+"""
 
 import json
 import os
@@ -35,6 +38,6 @@ def warm_up(kind: str, features: dict[str, object]) -> None:
         sys.exit(f"{kind}: expected one answer, got {done.stdout!r}")
 
 
-for kind, features in EVENTS.items():
-    warm_up(kind, features)
+for kind in sys.argv[1:] or EVENTS:
+    warm_up(kind, EVENTS[kind])
     print(f"compiled: {kind}", flush=True)

@@ -117,7 +117,9 @@ class Engine:
         """Choose the snapshot, take up its state, and begin to read the labelled logs."""
         self._store.open()
         self._transport.open()
-        self._processor.dead_letter_bytes = self._transport.output_limit("dead_letters")
+        self._processor.prediction_bytes = self._transport.output_limit("predictions")
+        if self._config.output.dead_letters is not None:
+            self._processor.dead_letter_bytes = self._transport.output_limit("dead_letters")
         own = self._store.newest()
         committed = self._transport.committed()
         self._extents = self._transport.extents()
@@ -129,9 +131,7 @@ class Engine:
             self._take_over(snapshot)
         self._ledger = Ledger.of(begun, committed)
         self._tell_lost(begun.lost)
-        log.info(
-            "learning.begins", offsets=begun.learned, snapshot=bool(snapshot), first_start=begun.first_start
-        )
+        log.info("learning.begins", offsets=begun.learned, snapshot=bool(snapshot), first_start=begun.first_start)
         for partition, offset in begun.kept.items():
             log.warning("topic.not_configured", partition=partition, learned=offset)
         if begun.first_start:
@@ -313,9 +313,7 @@ class Engine:
         """Have dead letters of this size made smaller when they are read again; nothing else can be."""
         size, allowed = output_bytes(output), self._processor.dead_letter_bytes
         if output.sink != "dead_letters" or (allowed is not None and size > allowed):
-            raise IoError(
-                f"{output.sink}: a record of {size} bytes is refused by the broker: {error}"
-            ) from error
+            raise IoError(f"{output.sink}: a record of {size} bytes is refused by the broker: {error}") from error
         self._processor.dead_letter_bytes = size - 1
 
     def _report(self, batch: Batch, answers: Answers, committed: bool, begun: float) -> None:

@@ -37,9 +37,7 @@ _PARTITION = ("topic", "partition")
 FAMILIES: Mapping[str, Family] = {
     "build_info": Family("info", "The running daemon.", ("app", "instance", "version")),
     "state": Family("gauge", "1 for the state the daemon is in.", ("state",), _each(get_args(State))),
-    "events_total": Family(
-        "counter", "Events handled.", ("role", "outcome"), _each(get_args(Role), get_args(Outcome))
-    ),
+    "events_total": Family("counter", "Events handled.", ("role", "outcome"), _each(get_args(Role), get_args(Outcome))),
     "predictions_total": Family("counter", "Predictions published and committed."),
     "late_predictions_total": Family("counter", "Predictions answered on read-back."),
     "dead_letters_total": Family(
@@ -62,9 +60,7 @@ FAMILIES: Mapping[str, Family] = {
         ("outcome",),
         _each(get_args(TransactionOutcome)),
     ),
-    "rebalances_total": Family(
-        "counter", "Assignments and revocations.", ("kind",), _each(("assigned", "revoked"))
-    ),
+    "rebalances_total": Family("counter", "Assignments and revocations.", ("kind",), _each(("assigned", "revoked"))),
     "partitions_owned": Family("gauge", "Partitions this instance answers for."),
     "snapshots_total": Family(
         "counter", "Snapshots, by what became of them.", ("outcome",), _each(("ok", "failed", "damaged"))
@@ -86,8 +82,6 @@ FAMILIES: Mapping[str, Family] = {
     "brier_total": Family("counter", "Sum of the Brier scores."),
     "accuracy_ratio": Family("gauge", "Share of recent labelled events answered correctly; NaN before any."),
     "class_evaluated_total": Family("counter", "Scored events of the class.", ("class",), _each(("other",))),
-    "class_correct_total": Family(
-        "counter", "Correctly answered events of the class.", ("class",), _each(("other",))
-    ),
+    "class_correct_total": Family("counter", "Correctly answered events of the class.", ("class",), _each(("other",))),
     "unseen_features_total": Family("counter", "Features of events that the model had never learned."),
 }

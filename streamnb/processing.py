@@ -6,11 +6,9 @@ Pure but for the model, the scores and the sets of classes, which it owns; it re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from streamnb.config import Config
 from streamnb.errors import EventError, Reason, StateError
-from streamnb.events import Decoder, Event, dead_letter, prediction
+from streamnb.events import Decoder, Event, dead_letter, output_bytes, prediction
 from streamnb.learners import build
 from streamnb.ledger import Watermarks
 from streamnb.reports import Outcome
@@ -56,6 +54,8 @@ class Processor:
         self.classes: dict[Partition, set[str]] = {}
         self.dead_letter_bytes: int | None = None
         """The largest dead letter that can be published."""
+        self.prediction_bytes: int | None = None
+        self._has_dead_letters = config.output.dead_letters is not None
         self._config, self._version = config, version
         self._app, self._instance = config.app, config.instance
         self._limits, self._publish_all = config.limits, config.output.publish == "all"
@@ -107,9 +107,7 @@ class Processor:
         self._hold_limit()
         return answers
 
-    def _take(
-        self, record: Record, role: Role, learn: bool, answer: bool, fresh: bool, answers: Answers
-    ) -> None:
+    def _take(self, record: Record, role: Role, learn: bool, answer: bool, fresh: bool, answers: Answers) -> None:
         outcome: Outcome = "ok"
         try:
             if record.value is None:
@@ -118,13 +116,14 @@ class Processor:
                 self._append(record, role, learn, answer, answers)
         except EventError as error:
             outcome = "dead"
-            if answer:
-                answers.outputs.append(
-                    dead_letter(record, error, self._instance, self._version, self.dead_letter_bytes)
-                )
-                answers.dead_letters[error.reason] = answers.dead_letters.get(error.reason, 0) + 1
+            if answer and self._has_dead_letters:
+                answers.outputs.append(self._dead_letter(record, error, answers))
         if fresh:
             answers.events[role, outcome] = answers.events.get((role, outcome), 0) + 1
+
+    def _dead_letter(self, record: Record, error: EventError, answers: Answers) -> Output:
+        answers.dead_letters[error.reason] = answers.dead_letters.get(error.reason, 0) + 1
+        return dead_letter(record, error, self._instance, self._version, self.dead_letter_bytes)
 
     def _append(self, record: Record, role: Role, learn: bool, answer: bool, answers: Answers) -> None:
         """Put one event into the waiting rows; raise EventError and leave everything as it was if it is bad."""
@@ -148,9 +147,7 @@ class Processor:
             answers.labels_ignored += 1
         self._waiting.append(self._row(record, event, learn, published, role, answers))
 
-    def _row(
-        self, record: Record, event: Event, learn: bool, published: bool, role: Role, answers: Answers
-    ) -> _Row:
+    def _row(self, record: Record, event: Event, learn: bool, published: bool, role: Role, answers: Answers) -> _Row:
         row = _Row(record, event, event.y if learn else None, None, late=role == "labelled" and not learn)
         if published:
             row.slot = len(answers.outputs)
@@ -183,27 +180,29 @@ class Processor:
             return
         waiting, n_events = self._waiting, self.model.n_events
         scored = self.model.predict_learn_rows(self._rows)
+        labels = [str(label) for label in scored.labels]
         truths = [row.truth for row in waiting]
-        self.scores.update(scored.labels, scored.probabilities, scored.best, truths)
+        self.scores.update(labels, scored.probabilities, scored.best, truths)
         answers.unseen_features += int(scored.unseen.sum())
-        for i, row in enumerate(waiting):
+        rows = zip(waiting, scored.best.tolist(), scored.probabilities.tolist(), strict=True)
+        for row, best, probabilities in rows:
             if row.slot is not None:
-                answers.outputs[row.slot] = self._prediction(
-                    row, scored.labels, scored.probabilities[i], scored.best[i], n_events
-                )
-                self._count(row, answers)
+                label = labels[best] if best >= 0 else None
+                known = {name: p for name, p in zip(labels, probabilities, strict=True) if p == p}
+                answers.outputs[row.slot] = self._answer(row, label, known, n_events, answers)
             n_events += row.truth is not None and row.event.w > 0
         self._rows.clear()
         self._waiting = []
 
-    def _prediction(
-        self, row: _Row, labels: Sequence[str], p: np.ndarray, best: int, n_events: int
+    def _answer(
+        self, row: _Row, label: str | None, probabilities: dict[str, float], n_events: int, answers: Answers
     ) -> Output:
-        return prediction(
+        """The prediction, or a dead letter if no record can hold it."""
+        output = prediction(
             row.event,
             row.record,
-            label=labels[best] if best >= 0 else None,
-            probabilities={label: q for label, q in zip(labels, p.tolist(), strict=True) if q == q},
+            label=label,
+            probabilities=probabilities,
             app=self._app,
             n_events=n_events,
             version=self._version,
@@ -211,6 +210,15 @@ class Processor:
             actual=row.event.y,
             explanation=row.explanation,
         )
+        if self.prediction_bytes is not None and self._has_dead_letters:
+            size = output_bytes(output)
+            if size > self.prediction_bytes:
+                error = EventError(
+                    "too_large", f"its prediction is {size} bytes, the topic takes {self.prediction_bytes}"
+                )
+                return self._dead_letter(row.record, error, answers)
+        self._count(row, answers)
+        return output
 
     def _count(self, row: _Row, answers: Answers) -> None:
         answers.predictions += 1

@@ -166,7 +166,7 @@ class Broker(Cluster):
         with (self.folder / "broker.log").open("ab") as log:
             command = self._java("kafka.Kafka", str(self._properties))
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
-        wait_until(self._answers, 60, f"the broker to answer, see {self.folder}/broker.log")
+        wait_until(self._answers, 120, f"the broker to answer, see {self.folder}/broker.log")
         return self
 
     def kill(self) -> None:

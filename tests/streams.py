@@ -19,9 +19,11 @@ law = settings(
     derandomize=True,
     database=None,
     deadline=None,
-    max_examples=10,
+    max_examples=12,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much],
 )
+
+law_per_config = settings(law, max_examples=6)
 
 NAMES = {
     "gaussian": streamnb.GaussianNB,
@@ -110,6 +112,10 @@ CONFIGS = [
     Config("mixed", {"features": GRAMS, "unseen": "smooth", "binarize": 0.5}),
     Config("mixed", {"features": HASHED, "alpha": 0.5}),
 ]
+
+
+def configs_of(kind: str) -> SearchStrategy[Config]:
+    return st.sampled_from([config for config in CONFIGS if config.kind == kind])
 
 
 # --- values ----------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ ONLY_THE_STANDARD_LIBRARY = {"errors", "logs", "reports", "transport"}
 
 # In pieces, so that this file does not hold them itself.
 UNWANTED = [
-    *("../" + "shared", "/" + "work/", "/" + "root/", "/" + "home/", "/" + "Users/"),
+    *("../" + "shared", "/" + "work/", "/" + "home/", "/" + "Users/"),
     *(
         "pypi" + ".org",
         "python" + "hosted",

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reference import Event
-from streams import CONFIGS, Config, assert_equals_fit, features_of, law, streams
+from streams import CONFIGS, NAMES, Config, assert_equals_fit, configs_of, features_of, law, law_per_config, streams
 
 every_config = pytest.mark.parametrize("config", CONFIGS, ids=lambda config: config.name)
+every_kind = pytest.mark.parametrize("kind", NAMES)
 remembering = pytest.mark.parametrize("config", [c for c in CONFIGS if not c.forgets], ids=lambda config: config.name)
 
 
@@ -27,24 +28,16 @@ def answers(model: Any, probes: list[Any]) -> list[Any]:
 
 @every_config
 @given(data=st.data())
-@law
-def test_a_streamed_model_equals_the_batch_fit(config: Config, data: st.DataObject) -> None:
+@law_per_config
+def test_a_model_equals_the_batch_fit_in_whatever_order_it_learned(config: Config, data: st.DataObject) -> None:
     stream = data.draw(streams(config))
-    assert_equals_fit(config.learned(stream.events), config.fitted(stream.events), stream.probes)
-
-
-@every_config
-@given(data=st.data())
-@law
-def test_the_order_of_events_does_not_matter(config: Config, data: st.DataObject) -> None:
-    stream = data.draw(streams(config, min_size=2))
     shuffled = data.draw(st.permutations(stream.events))
     assert_equals_fit(config.learned(shuffled), config.fitted(stream.events), stream.probes)
 
 
 @every_config
 @given(data=st.data())
-@law
+@law_per_config
 def test_merged_shards_equal_the_whole_stream(config: Config, data: st.DataObject) -> None:
     stream = data.draw(streams(config))
     shard_of = data.draw(st.lists(st.integers(0, 3), min_size=10, max_size=10))
@@ -60,10 +53,11 @@ def test_merged_shards_equal_the_whole_stream(config: Config, data: st.DataObjec
     assert_equals_fit(first, config.fitted(everything), stream.probes)
 
 
-@every_config
+@every_kind
 @given(data=st.data())
 @law
-def test_merging_an_empty_model_changes_nothing(config: Config, data: st.DataObject) -> None:
+def test_merging_an_empty_model_changes_nothing(kind: str, data: st.DataObject) -> None:
+    config = data.draw(configs_of(kind))
     stream = data.draw(streams(config))
     model = config.learned(stream.events)
     before = model.to_bytes()
@@ -74,7 +68,7 @@ def test_merging_an_empty_model_changes_nothing(config: Config, data: st.DataObj
 
 @remembering
 @given(data=st.data())
-@law
+@law_per_config
 def test_unlearning_equals_never_having_learned(config: Config, data: st.DataObject) -> None:
     kept, gone = data.draw(streams(config, min_size=1)), data.draw(streams(config, min_size=1))
     model = config.learned(data.draw(st.permutations(kept.events + gone.events)))
@@ -90,17 +84,18 @@ def test_unlearning_equals_never_having_learned(config: Config, data: st.DataObj
 
 @every_config
 @given(data=st.data())
-@law
+@law_per_config
 def test_weight_two_is_the_event_twice(config: Config, data: st.DataObject) -> None:
     stream = data.draw(streams(config, min_size=1))
     doubled = [event._replace(w=2 * event.w) for event in stream.events]
     assert_equals_fit(config.learned(doubled), config.fitted(stream.events * 2), stream.probes)
 
 
-@every_config
+@every_kind
 @given(data=st.data())
 @law
-def test_weight_zero_is_the_event_never(config: Config, data: st.DataObject) -> None:
+def test_weight_zero_is_the_event_never(kind: str, data: st.DataObject) -> None:
+    config = data.draw(configs_of(kind))
     stream = data.draw(streams(config))
     nothing = data.draw(streams(config, min_size=1)).events
     model = config.learned(stream.events)
@@ -115,7 +110,7 @@ def test_weight_zero_is_the_event_never(config: Config, data: st.DataObject) -> 
 
 @every_config
 @given(data=st.data())
-@law
+@law_per_config
 def test_a_restored_model_is_the_same_bit_for_bit(config: Config, data: st.DataObject) -> None:
     stream = data.draw(streams(config))
     half = len(stream.events) // 2
@@ -131,10 +126,11 @@ def test_a_restored_model_is_the_same_bit_for_bit(config: Config, data: st.DataO
     assert answers(other_shell, stream.probes) == answers(model, stream.probes)
 
 
-@every_config
+@every_kind
 @given(data=st.data())
 @law
-def test_the_same_events_give_the_same_bytes(config: Config, data: st.DataObject) -> None:
+def test_the_same_events_give_the_same_bytes(kind: str, data: st.DataObject) -> None:
+    config = data.draw(configs_of(kind))
     stream = data.draw(streams(config))
     asked = config.build()
     for event in stream.events:
@@ -143,10 +139,11 @@ def test_the_same_events_give_the_same_bytes(config: Config, data: st.DataObject
     assert asked.to_bytes() == config.learned(stream.events).to_bytes()
 
 
-@every_config
+@every_kind
 @given(data=st.data())
 @law
-def test_a_copy_is_independent(config: Config, data: st.DataObject) -> None:
+def test_a_copy_is_independent(kind: str, data: st.DataObject) -> None:
+    config = data.draw(configs_of(kind))
     stream = data.draw(streams(config, min_size=1))
     model = config.learned(stream.events[:-1])
     copy, before = model.copy(), model.to_bytes()
@@ -156,10 +153,11 @@ def test_a_copy_is_independent(config: Config, data: st.DataObject) -> None:
     assert copy.to_bytes() == model.to_bytes()
 
 
-@every_config
+@every_kind
 @given(data=st.data())
 @law
-def test_predicting_changes_nothing(config: Config, data: st.DataObject) -> None:
+def test_predicting_changes_nothing(kind: str, data: st.DataObject) -> None:
+    config = data.draw(configs_of(kind))
     stream = data.draw(streams(config))
     model = config.learned(stream.events)
     before, probes = model.to_bytes(), [dict(x) for x in stream.probes]
@@ -172,10 +170,11 @@ def test_predicting_changes_nothing(config: Config, data: st.DataObject) -> None
     assert answers(model, stream.probes) == first
 
 
-@every_config
+@every_kind
 @given(data=st.data())
 @law
-def test_a_refused_event_leaves_no_trace(config: Config, data: st.DataObject) -> None:
+def test_a_refused_event_leaves_no_trace(kind: str, data: st.DataObject) -> None:
+    config = data.draw(configs_of(kind))
     stream = data.draw(streams(config, min_size=1))
     name = next(iter(config.options.get("features", ())), "d")
     bad = {**{k: v for k, v in stream.events[-1].x.items() if k != name}, name: float("inf")}
@@ -195,10 +194,11 @@ def test_a_refused_event_leaves_no_trace(config: Config, data: st.DataObject) ->
 # --- answers ----------------------------------------------------------------------------------------------
 
 
-@every_config
+@every_kind
 @given(data=st.data())
 @law
-def test_probabilities_sum_to_one(config: Config, data: st.DataObject) -> None:
+def test_probabilities_sum_to_one(kind: str, data: st.DataObject) -> None:
+    config = data.draw(configs_of(kind))
     stream = data.draw(streams(config))
     model = config.learned(stream.events)
     for x in stream.probes:
@@ -210,7 +210,7 @@ def test_probabilities_sum_to_one(config: Config, data: st.DataObject) -> None:
 
 @every_config
 @given(data=st.data())
-@law
+@law_per_config
 def test_an_explanation_adds_up_to_the_joint(config: Config, data: st.DataObject) -> None:
     stream = data.draw(streams(config))
     model, fitted = config.learned(stream.events), config.fitted(stream.events)
@@ -226,10 +226,11 @@ def test_an_explanation_adds_up_to_the_joint(config: Config, data: st.DataObject
                     assert abs(whole - joint[label]) <= 1e-12 * float(sizes[label])
 
 
-@every_config
+@every_kind
 @given(data=st.data())
 @law
-def test_classes_are_sorted_and_the_first_wins_a_tie(config: Config, data: st.DataObject) -> None:
+def test_classes_are_sorted_and_the_first_wins_a_tie(kind: str, data: st.DataObject) -> None:
+    config = data.draw(configs_of(kind))
     stream = data.draw(streams(config))
     model = config.learned(stream.events)
     assert list(model.classes) == sorted(model.classes)
@@ -338,7 +339,7 @@ def test_a_model_that_forgets_unlearns_nothing(config: Config) -> None:
 
 @every_config
 @given(data=st.data())
-@law
+@law_per_config
 def test_a_batch_of_rows_is_predicted_and_learned_one_by_one(config: Config, data: st.DataObject) -> None:
     stream = data.draw(streams(config))
     hidden = data.draw(st.lists(st.booleans(), min_size=10, max_size=10))
@@ -359,10 +360,11 @@ def test_a_batch_of_rows_is_predicted_and_learned_one_by_one(config: Config, dat
     assert model.to_bytes() == loop.to_bytes()
 
 
-@every_config
+@every_kind
 @given(data=st.data())
 @law
-def test_a_refused_row_is_not_appended(config: Config, data: st.DataObject) -> None:
+def test_a_refused_row_is_not_appended(kind: str, data: st.DataObject) -> None:
+    config = data.draw(configs_of(kind))
     stream = data.draw(streams(config, min_size=1))
     model = config.build()
     rows, before = model.rows(), model.to_bytes()
@@ -382,10 +384,11 @@ def test_a_refused_row_is_not_appended(config: Config, data: st.DataObject) -> N
     assert len(rows) == 0
 
 
-@every_config
+@every_kind
 @given(data=st.data())
 @law
-def test_counters_tell_the_events(config: Config, data: st.DataObject) -> None:
+def test_counters_tell_the_events(kind: str, data: st.DataObject) -> None:
+    config = data.draw(configs_of(kind))
     stream = data.draw(streams(config))
     model = config.learned(stream.events)
     assert model.n_events == len(stream.events)
@@ -395,10 +398,11 @@ def test_counters_tell_the_events(config: Config, data: st.DataObject) -> None:
         assert dict(model.class_count) == expected
 
 
-@every_config
+@every_kind
 @given(data=st.data())
 @law
-def test_class_log_priors_are_the_joint_of_nothing_known(config: Config, data: st.DataObject) -> None:
+def test_class_log_priors_are_the_joint_of_nothing_known(kind: str, data: st.DataObject) -> None:
+    config = data.draw(configs_of(kind))
     stream = data.draw(streams(config))
     model, fitted = config.learned(stream.events), config.fitted(stream.events)
     got = model.class_log_prior()

@@ -106,9 +106,7 @@ def test_every_metric_of_the_design_is_there_before_anything_happened(
     kind, labels, count = expected
     text = metrics().exposition()[0].decode()
     family = next(
-        f
-        for f in parser.text_string_to_metric_families(text)
-        if f"streamnb_{name}" in (f.name, f.name + "_total")
+        f for f in parser.text_string_to_metric_families(text) if f"streamnb_{name}" in (f.name, f.name + "_total")
     )
     samples = [s for s in family.samples if not s.name.endswith(("_bucket", "_sum"))]
     assert (family.type, len(samples)) == (kind, count)
@@ -396,9 +394,7 @@ def test_an_observer_never_raises_even_on_what_is_no_report(caplog: pytest.LogCa
     assert value(m, "predictions_total") == 0
 
 
-@pytest.mark.parametrize(
-    "topic", ['quo"te', "back\\slash", "new\nline", "\ud800", "<script>", "", "x" * 1000]
-)
+@pytest.mark.parametrize("topic", ['quo"te', "back\\slash", "new\nline", "\ud800", "<script>", "", "x" * 1000])
 def test_hostile_names_of_topics_and_classes_can_be_scraped(topic: str) -> None:
     m = metrics()
     m.status(status(partitions=partitions(topic, [labelled()]), model=model({topic: 1.0})))
@@ -467,8 +463,7 @@ def test_a_scrape_never_sees_half_a_step() -> None:
         for _ in range(20):
             seen = scraped(m)
             counts = {
-                seen[name, frozenset()]
-                for name in ("predictions_total", "event_age_seconds_count", "step_events_sum")
+                seen[name, frozenset()] for name in ("predictions_total", "event_age_seconds_count", "step_events_sum")
             }
             assert len(counts) == 1
     finally:

@@ -1,5 +1,6 @@
 """Snapshots in a compacted topic, beyond what holds for every store: chunks, manifests, deletions, failing brokers."""
 
+import uuid
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -7,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from streamnb.config import KafkaConfig
+from streamnb.config import InputConfig, KafkaConfig, OutputConfig
 from streamnb.errors import BrokerUnreachable, ConfigError, IoError, StateError
 from streamnb.snapshots.topic import TopicStore
 from streamnb.transport.kafka_python.compacted import CompactedTopic
+from streamnb.transport.kafka_python.creation import create
 from tests.broker import Broker, Cluster, free_port, wait_until
 from tests.stores import KEEP, Topics, snapshot
 
@@ -154,6 +156,13 @@ def test_a_topic_that_is_missing_or_forgets_is_refused(broker: Cluster) -> None:
         opened_topic(broker, broker.topic("snapshots", cleanup_policy="delete"))
     with pytest.raises(ConfigError, match=r"cleanup\.policy is compact,delete; it must be compact"):
         opened_topic(broker, broker.topic("snapshots", cleanup_policy="compact,delete"))
+
+
+def test_the_topic_that_the_command_makes_will_do(broker: Cluster) -> None:
+    kafka, topic = KafkaConfig(bootstrap_servers=broker.bootstrap, instance="one"), f"snapshots.{uuid.uuid4().hex}"
+    assert create(kafka, InputConfig(), OutputConfig(), 2, 1, topic) == [topic]
+    assert create(kafka, InputConfig(), OutputConfig(), 2, 1, topic) == []
+    opened_topic(broker, topic).close()
 
 
 def test_a_broker_that_is_away_at_the_start_is_named() -> None:

@@ -323,6 +323,19 @@ def test_standard_input_cannot_be_read_again(place: Place, pipe: Pipe) -> None:
         transport.read({Partition("-", 0): 0})
 
 
+def test_standard_input_goes_on_where_it_was_after_a_pause_or_a_new_duty(place: Place, pipe: Pipe) -> None:
+    transport = place.started(input="-", standard=pipe.input)
+    pipe.writer.write(b"1\n2\n3\n4")
+    assert [r.value for r in transport.poll(1, 1).records] == [b"1"]
+    transport.read({Partition("-", 0): 2})
+    assert [r.value for r in transport.poll(1, 1).records] == [b"2"]
+    transport.read({})
+    assert is_empty(transport.poll(0.01, 10))
+    transport.read({Partition("-", 0): 4})
+    pipe.writer.close()
+    assert [r.value for r in read_all(transport)] == [b"3", b"4"]
+
+
 def test_standard_input_that_is_closed_is_refused(place: Place, pipe: Pipe) -> None:
     closed = pipe.input
     pipe.reader.close()

@@ -1,8 +1,12 @@
 """What only Kafka can do to a transport: groups, generations, transactions, logs that shrink, brokers that die."""
 
+import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +28,9 @@ from streamnb.transport.kafka_python import KafkaTransport, check
 from tests.broker import Broker, Cluster, free_port, wait_until
 from tests.raw_records import NotUtf8, batch_of, write
 from tests.transports import committed_records, on_duty, read, values
+
+
+ROOT = Path(__file__).parents[1]
 
 
 class App:
@@ -184,6 +191,25 @@ def test_a_second_process_with_our_instance_name_fences_us(app: App) -> None:
     with pytest.raises(Fenced, match=r"kafka\.instance"):
         ours.publish(duty, [prediction(b"2")], {app.first: Committed(2)})
     assert app.predicted() == [b"1"]
+
+
+def test_a_process_that_was_stopped_while_its_partitions_moved_answers_nothing_more(app: App) -> None:
+    arguments = [app.cluster.bootstrap, f"app-{app.labelled}", app.labelled, app.predictions]
+    command = [sys.executable, "-m", "tests.answering", *arguments]
+    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        assert child.stdout.readline() == "on duty\n"
+        child.send_signal(signal.SIGSTOP)
+        heir = app.opened("heir")
+        heir.join()
+        heir.publish(owns(heir, 2), [prediction(b"heir")], {app.first: Committed(1)})
+        child.send_signal(signal.SIGCONT)
+        child.stdin.write("child\n")
+        child.stdin.flush()
+        assert child.stdout.readline() == "DutyLost\n"
+        child.kill()
+    assert app.predicted() == [b"heir"]
 
 
 def test_a_static_member_is_back_without_a_rebalance(wide: App) -> None:
@@ -518,24 +544,29 @@ def test_a_killed_broker_makes_it_silent_and_its_return_brings_everything_back(m
 def test_whatever_moment_the_broker_dies_answers_and_offsets_agree(mortal: App) -> None:
     broker = mortal.cluster
     assert isinstance(broker, Broker)
-    transport = mortal.opened(transaction_timeout=3)
-    kills = [threading.Timer(seconds, lambda: (broker.kill(), broker.start())) for seconds in (0.3, 25.0)]
-    duty, failures = on_duty(transport), []
-    for kill in kills:
-        kill.start()
-    while any(kill.is_alive() for kill in kills):
-        at = duty.published.get(mortal.first, Committed(0)).offset
+    transport = mortal.opened(transaction_timeout=4)
+    duty, at, failures = on_duty(transport), 0, 0
+
+    def kill_twice() -> None:
+        for _ in range(2):
+            due = at + 20
+            wait_until(lambda due=due: at >= due, 100, "progress")
+            broker.kill()
+            broker.start()
+
+    killer = threading.Thread(target=kill_twice)
+    killer.start()
+    while killer.is_alive():
         try:
-            while any(kill.is_alive() for kill in kills):
-                transport.publish(duty, [prediction(b"%06d" % at)], {mortal.first: Committed(at + 1)})
-                at += 1
-        except PublishUnknown as failure:
-            failures.append(failure)
-        transport.settle()
-        duty = wait_until(transport.duty, 60, "a duty after the broker's death")
-    answered = duty.published[mortal.first].offset
+            transport.publish(duty, [prediction(b"%06d" % at)], {mortal.first: Committed(at + 1)})
+            at += 1
+        except PublishUnknown:
+            failures += 1
+            transport.settle()
+            duty = wait_until(transport.duty, 100, "a duty after the broker's death")
+            at = duty.published[mortal.first].offset
     assert failures
-    assert mortal.predicted() == [b"%06d" % i for i in range(answered)]
+    assert mortal.predicted() == [b"%06d" % i for i in range(at)]
 
 
 @pytest.mark.parametrize("end", ["kill", "freeze"])

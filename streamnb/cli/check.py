@@ -20,4 +20,5 @@ def check(
         settings = load(config, os.environ)
         from streamnb.cli.checks import check_everything
 
-        raise typer.Exit(check_everything(settings))
+        code = check_everything(settings)
+    raise typer.Exit(code)

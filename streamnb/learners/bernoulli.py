@@ -8,7 +8,8 @@ import numpy as np
 from streamnb.learners.block import Batch, Block, Entries, Likelihood, Sums
 from streamnb.learners.columns import Columns, dense_check, stored_in, stored_of
 from streamnb.learners.kernels import bernoulli as kernel
-from streamnb.learners.kernels.bernoulli import BINS, COLUMN, EVENTS, WIDTH
+from streamnb.learners.kernels.bernoulli import BINS
+from streamnb.learners.kernels.counts import COLUMN, EVENTS, WIDTH
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, grown
 from streamnb.learners.values import LARGEST_NUMBER, finite_number, plain_name, refusal, sort_key
@@ -34,7 +35,7 @@ class BernoulliBlock(Block):
         self.counts: Floats = np.zeros((FIRST_CAPACITY, 2))
         self.features_: Floats = np.zeros((FIRST_CAPACITY, 4))
         self.totals: Floats = np.zeros((3, 1))
-        self.scalars: Floats = np.zeros(2)
+        self.scalars: Floats = np.zeros(3)
         self.bins: Ints = np.zeros((2, BINS), np.int64)
         self.listed: Ints = np.zeros(FIRST_CAPACITY, np.int64)
         self.cache: Ints = np.zeros((2, kernel.CACHE), np.int64)
@@ -64,7 +65,7 @@ class BernoulliBlock(Block):
                 unknown.append((len(slots), name))
             slots.append(slot)
             values.append(1.0 if value > self.binarize else 0.0)
-        return Entries(slots, None, values, unknown)
+        return slots, None, values, unknown
 
     @staticmethod
     def _allowed(values: Array) -> Array:
@@ -93,9 +94,10 @@ class BernoulliBlock(Block):
         self.columns.fill(buffer, self.names.slots, len(self.names), None, X.shape[1], stored, learned)
 
     def push(self, buffer: Buffer, row: int, entries: Entries, learn: bool) -> None:
-        if entries.unknown:
-            buffer.resolve(self.names, entries.slots, entries.unknown, learn)
-        buffer.push(row, entries.slots, None, entries.values)
+        slots, _, values, unknown = entries
+        if unknown:
+            buffer.resolve(self.names, slots, unknown, learn)
+        buffer.push(row, slots, None, values)
 
     def settle(self, buffer: Buffer, n_classes: int) -> None:
         start = len(self.names)
@@ -116,16 +118,14 @@ class BernoulliBlock(Block):
     def predict_learn(self, buffer: Buffer, batch: Batch, sums: Sums) -> None:
         kernel.predict_learn(
             self.counts, self.features_, self.totals, self.scalars, self.bins, self.listed, self.cache, self.alpha,
-            len(self.names), batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.values, batch.widths,
-            batch.labels, batch.weights, batch.decay, sums.first, sums.joint, sums.limits, sums.flags, sums.unseen,
+            len(self.names), batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.values, batch.events, sums.first, sums.sums, sums.unseen,
         )  # fmt: skip
         self.columns.learned(batch)
 
     def learn(self, buffer: Buffer, batch: Batch) -> None:
         kernel.learn(
             self.counts, self.features_, self.totals, self.scalars, self.bins, self.listed, self.cache,
-            len(self.names), batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.values, batch.widths,
-            batch.labels, batch.weights, batch.decay,
+            len(self.names), batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.values, batch.events,
         )  # fmt: skip
         self.columns.learned(batch)
 
@@ -136,11 +136,12 @@ class BernoulliBlock(Block):
         self.scalars[WIDTH] = 0.0
 
     def check_unlearn(self, entries: Entries, label: int, w: float, last: bool) -> None:
-        assert entries.values is not None
+        slots, _, values, _ = entries
+        assert values is not None
         self.fold()
         n_names = len(self.names)
         on = np.zeros(n_names, np.bool_)
-        for slot, value in zip(entries.slots, entries.values, strict=True):
+        for slot, value in zip(slots, values, strict=True):
             if slot < 0 or self.features_[slot, EVENTS] == 0.0:
                 raise ValueError("a feature of this event was never learned")
             on[slot] = value > 0.0
@@ -152,23 +153,24 @@ class BernoulliBlock(Block):
             raise ValueError(f"bernoulli feature {self.names.names[slot]!r}: on was never learned with this weight")
         for slot in np.flatnonzero(~on & (held - (n - w) > 1e-9 * n)):
             raise ValueError(f"bernoulli feature {self.names.names[slot]!r}: off was never learned with this weight")
-        for slot, value in zip(entries.slots, entries.values, strict=True):
+        for slot, value in zip(slots, values, strict=True):
             if self.features_[slot, EVENTS] == 1.0:
                 rest = self.counts[slot].sum() - (w if value > 0.0 else 0.0)
                 if rest > 1e-9 * self.counts[slot].sum():
                     raise ValueError(f"bernoulli feature {self.names.names[slot]!r}: its last event was another one")
 
     def unlearn(self, entries: Entries, label: int, w: float, order: Ints) -> None:  # noqa: ARG002
-        assert entries.values is not None
+        slots, _, values, _ = entries
+        assert values is not None
         n_names = len(self.names)
         n = max(self.totals[label + 1, 0] - w, 0.0)
         self.totals[label + 1, 0] = n
-        for slot, value in zip(entries.slots, entries.values, strict=True):
+        for slot, value in zip(slots, values, strict=True):
             self.features_[slot, EVENTS] -= 1.0
             if value > 0.0:
                 self.counts[slot, label] = max(self.counts[slot, label] - w, 0.0)
         np.minimum(self.counts[:n_names, label], n, out=self.counts[:n_names, label])
-        for slot in sorted(entries.slots, reverse=True):
+        for slot in sorted(slots, reverse=True):
             if self.features_[slot, EVENTS] == 0.0:
                 last = self.names.forget(slot)
                 for array in (self.counts, self.features_):
@@ -239,7 +241,7 @@ class BernoulliBlock(Block):
         self.features_[:n_names, COLUMN] = [self.columns.number(name) for name in self.names.names]
         self.totals = np.zeros((self.counts.shape[1] + 1, 1))
         self.totals[1 : n_classes + 1, 0] = arrays[2]
-        self.scalars = np.zeros(2)
+        self.scalars = np.zeros(3)
         self._make_room(n_classes)
         self._refresh()
 

@@ -3,51 +3,49 @@
 import abc
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
+from streamnb.learners.kernels.layout import SUM_FIELDS
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.tables import Buffer
 
-NOTHING = np.zeros((0, 2))
-
-
-class Entries(NamedTuple):
-    """One event as one block sees it: slots (-1: not known), what goes with each, and the names of the -1s."""
-
-    slots: list[int]
-    extras: list[int] | None
-    values: list[float] | None
-    unknown: list[Any]
+Entries: TypeAlias = tuple[list[int], list[int] | None, list[float] | None, list[Any]]
+"""One event as one block sees it: slots (-1: not known), what goes with each, values, and the names of the -1s."""
 
 
 @dataclass(slots=True)
 class Batch:
-    """The rows of a batch as the kernels take them; `decay` is empty without half_life."""
+    """The rows of a batch as the kernels take them; see `kernels.layout`."""
 
     n_rows: int
     n_classes: int
     order: Ints
-    labels: Ints
-    weights: Floats
-    widths: Ints
-    decay: Floats
+    events: Floats
 
 
 @dataclass(slots=True)
 class Sums:
-    """What the blocks add up: `joint[row, class]`, the limits' bookkeeping, and how many names were never learned."""
+    """What the blocks add up and the answers; see `kernels.layout`. Class by slot in `sums`, by column in `probabilities`."""
 
-    joint: Floats
-    limits: Floats
-    flags: Ints
+    sums: Floats
     unseen: Ints
     probabilities: Floats
     """(n_rows + 1, n_classes): one row more, to work in."""
     best: Ints
     first: int = 1
     """1 for the block that runs first: it sets the sums to zero."""
+
+
+def new_sums(n_rows: int, n_classes: int) -> Sums:
+    """Return room for the sums and answers of a batch."""
+    return Sums(
+        sums=np.empty((n_rows, n_classes, SUM_FIELDS)),
+        unseen=np.empty(n_rows + 1, np.int64),
+        probabilities=np.empty((n_rows + 1, n_classes)),
+        best=np.empty(n_rows, np.int64),
+    )
 
 
 class Likelihood(NamedTuple):

@@ -66,13 +66,14 @@ class CategoricalBlock(Block):
                 unknown.append((len(slots), name, value))
             slots.append(slot)
             extras.append(f)
-        return Entries(slots, extras, None, unknown)
+        return slots, extras, None, unknown
 
     def push(self, buffer: Buffer, row: int, entries: Entries, learn: bool) -> None:
-        assert entries.extras is not None
-        if entries.unknown:
-            buffer.resolve_pairs(self.names, len(self.keys), entries.slots, entries.extras, entries.unknown, learn)
-        buffer.push(row, entries.slots, entries.extras, None)
+        slots, extras, _, unknown = entries
+        assert extras is not None
+        if unknown:
+            buffer.resolve_pairs(self.names, len(self.keys), slots, extras, unknown, learn)
+        buffer.push(row, slots, extras, None)
 
     def settle(self, buffer: Buffer, n_classes: int) -> None:
         for name in buffer.fresh_outer:
@@ -96,20 +97,21 @@ class CategoricalBlock(Block):
     def predict_learn(self, buffer: Buffer, batch: Batch, sums: Sums) -> None:
         kernel.predict_learn(
             self.cells, self.values, self.alpha, self.smooth, len(self.names), len(self.keys), batch.n_classes,
-            batch.n_rows, buffer.starts, buffer.slots, buffer.extras, batch.labels, batch.weights, batch.decay,
-            sums.first, sums.joint, sums.limits, sums.flags, sums.unseen,
+            batch.n_rows, buffer.starts, buffer.slots, buffer.extras, batch.events,
+            sums.first, sums.sums, sums.unseen,
         )  # fmt: skip
 
     def learn(self, buffer: Buffer, batch: Batch) -> None:
         kernel.learn(
             self.cells, self.values, len(self.names), len(self.keys), batch.n_classes, batch.n_rows,
-            buffer.starts, buffer.slots, buffer.extras, batch.labels, batch.weights, batch.decay,
+            buffer.starts, buffer.slots, buffer.extras, batch.events,
         )  # fmt: skip
 
     def check_unlearn(self, entries: Entries, label: int, w: float, last: bool) -> None:
-        assert entries.extras is not None
+        slots, extras, _, _ = entries
+        assert extras is not None
         c = label + 1
-        for slot, f in zip(entries.slots, entries.extras, strict=True):
+        for slot, f in zip(slots, extras, strict=True):
             if slot < 0 or self.values[slot, c, EVENTS] == 0.0:
                 raise ValueError("a category of this event was never learned with this class")
             for what, cell in (("category", self.values[slot, c]), ("feature", self.cells[f, c])):
@@ -117,12 +119,13 @@ class CategoricalBlock(Block):
                 if w > cell[AMOUNT] + allowed or (cell[EVENTS] == 1.0 and cell[AMOUNT] - w > allowed):
                     name = self.names.names[f]
                     raise ValueError(f"categorical {what} {name!r}: weight {w!r}, held are {float(cell[AMOUNT])!r}")
-        if last and self.cells[: len(self.names), c, EVENTS].sum() != len(entries.slots):
+        if last and self.cells[: len(self.names), c, EVENTS].sum() != len(slots):
             raise ValueError("the last event of this class had other features")
 
     def unlearn(self, entries: Entries, label: int, w: float, order: Ints) -> None:  # noqa: ARG002
-        assert entries.extras is not None
-        for slot, f in zip(entries.slots, entries.extras, strict=True):
+        slots, extras, _, _ = entries
+        assert extras is not None
+        for slot, f in zip(slots, extras, strict=True):
             for array, place in ((self.values, slot), (self.cells, f)):
                 cell = array[place, label + 1]
                 cell[EVENTS] -= 1.0
@@ -131,8 +134,9 @@ class CategoricalBlock(Block):
         self._forget_unused(entries)
 
     def _forget_unused(self, entries: Entries) -> None:
-        assert entries.extras is not None
-        for slot in sorted(entries.slots, reverse=True):
+        slots, extras, _, _ = entries
+        assert extras is not None
+        for slot in sorted(slots, reverse=True):
             if self.values[slot, 0, EVENTS] == 0.0:
                 f = int(self.values[slot, 0, AMOUNT])
                 del self.slots_of[f][self.keys[slot][1]]
@@ -142,7 +146,7 @@ class CategoricalBlock(Block):
                 self.values[last] = 0.0
                 if slot != last:
                     self.slots_of[int(self.values[slot, 0, AMOUNT])][self.keys[slot][1]] = slot
-        for f in sorted(entries.extras, reverse=True):
+        for f in sorted(extras, reverse=True):
             if self.cells[f, 0, EVENTS] == 0.0:
                 last = self.names.forget(f)
                 self.slots_of[f] = self.slots_of[last]

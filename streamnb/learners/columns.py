@@ -7,6 +7,7 @@ import numpy as np
 
 from streamnb.learners.block import Batch
 from streamnb.learners.kernels.counts import NO_COLUMN
+from streamnb.learners.kernels.layout import LABEL, WIDE
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.tables import Buffer
 from streamnb.learners.values import refusal
@@ -29,10 +30,10 @@ class Columns:
 
     def learned(self, batch: Batch) -> None:
         """Count the labelled rows of a batch."""
-        if batch.widths[0] == 0:  # a batch is all rows of one array, or none of any
+        width = int(batch.events[0, WIDE])
+        if width == 0:  # a batch is all rows of one array, or none of any
             return
-        width = int(batch.widths[0])
-        rows = int(np.count_nonzero(batch.labels[: batch.n_rows] >= 0))
+        rows = int(np.count_nonzero(batch.events[: batch.n_rows, LABEL] >= 0.0))
         if rows:
             self.rows[width] = self.rows.get(width, 0) + rows
             self.named = max(self.named, width)

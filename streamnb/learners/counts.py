@@ -69,21 +69,22 @@ class CountsBlock(Block):
                 unknown.append((len(slots), None, name))
             slots.append(slot)
             values.append(value)
-        return Entries(slots, [0] * len(slots), values, unknown)
+        return slots, [0] * len(slots), values, unknown
 
     def add_tokens(self, entries: Entries, group: Any, tokens: Mapping[Any, int]) -> None:
         """Append the counted tokens of a text or token list to an event's entries."""
-        assert entries.extras is not None
-        assert entries.values is not None
+        slots, extras, values, unknown = entries
+        assert extras is not None
+        assert values is not None
         g = self.names.slots.get(group, -1)
         known = self.slots_of[g] if g >= 0 else {}
         for token, count in tokens.items():
             slot = known.get(token, -1)
             if slot < 0:
-                entries.unknown.append((len(entries.slots), group, token))
-            entries.slots.append(slot)
-            entries.extras.append(g)
-            entries.values.append(count)
+                unknown.append((len(slots), group, token))
+            slots.append(slot)
+            extras.append(g)
+            values.append(count)
 
     @staticmethod
     def _allowed(values: Array) -> Array:
@@ -108,10 +109,11 @@ class CountsBlock(Block):
         self.columns.fill(buffer, self.slots_of[0], len(self.keys), 0, X.shape[1], stored, learned)
 
     def push(self, buffer: Buffer, row: int, entries: Entries, learn: bool) -> None:
-        assert entries.extras is not None
-        if entries.unknown:
-            buffer.resolve_pairs(self.names, len(self.keys), entries.slots, entries.extras, entries.unknown, learn)
-        buffer.push(row, entries.slots, entries.extras, entries.values)
+        slots, extras, values, unknown = entries
+        assert extras is not None
+        if unknown:
+            buffer.resolve_pairs(self.names, len(self.keys), slots, extras, unknown, learn)
+        buffer.push(row, slots, extras, values)
 
     def settle(self, buffer: Buffer, n_classes: int) -> None:
         start = len(self.keys)
@@ -142,14 +144,14 @@ class CountsBlock(Block):
         kernel.predict_learn(
             self.counts, self.features_, self.groups, self.scalars, self.alpha, self.smooth, self.weighting,
             len(self.keys), batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.extras, buffer.values,
-            batch.widths, batch.labels, batch.weights, batch.decay, sums.first, sums.joint, sums.limits, sums.flags, sums.unseen,
+            batch.events, sums.first, sums.sums, sums.unseen,
         )  # fmt: skip
         self.columns.learned(batch)
 
     def learn(self, buffer: Buffer, batch: Batch) -> None:
         kernel.learn(
             self.counts, self.features_, self.groups, self.scalars, len(self.keys), batch.n_classes, batch.n_rows,
-            buffer.starts, buffer.slots, buffer.values, batch.widths, batch.labels, batch.weights, batch.decay,
+            buffer.starts, buffer.slots, buffer.values, batch.events,
         )  # fmt: skip
         self.columns.learned(batch)
 
@@ -160,9 +162,10 @@ class CountsBlock(Block):
         self.scalars[WIDTH] = 0.0
 
     def check_unlearn(self, entries: Entries, label: int, w: float, last: bool) -> None:
-        assert entries.values is not None
+        slots, _, values, _ = entries
+        assert values is not None
         self.fold()
-        for slot, f in zip(entries.slots, entries.values, strict=True):
+        for slot, f in zip(slots, values, strict=True):
             if slot < 0 or self.features_[slot, EVENTS] == 0.0:
                 raise ValueError("a feature of this event was never learned")
             name = self.keys[slot][1]
@@ -174,21 +177,22 @@ class CountsBlock(Block):
                 raise ValueError(f"count feature {name!r}: its last event had another count or class")
         if last:
             left = self.counts[: len(self.keys), label].copy()
-            left[entries.slots] -= w * np.array(entries.values)
+            left[slots] -= w * np.array(values)
             if (left > 1e-9 * self.counts[: len(self.keys), label]).any():
                 raise ValueError("the last event of this class had other counts")
 
     def unlearn(self, entries: Entries, label: int, w: float, order: Ints) -> None:  # noqa: ARG002
-        assert entries.values is not None
+        slots, _, values, _ = entries
+        assert values is not None
         self.scalars[N] = max(self.scalars[N] - w, 0.0)
-        for slot, f in zip(entries.slots, entries.values, strict=True):
+        for slot, f in zip(slots, values, strict=True):
             group = int(self.features_[slot, GROUP])
             self.features_[slot, EVENTS] -= 1.0
             if f > 0.0:
                 self.features_[slot, DF] = max(self.features_[slot, DF] - w, 0.0)
                 self.counts[slot, label] = max(self.counts[slot, label] - w * f, 0.0)
                 self.groups[group, label + 1] = max(self.groups[group, label + 1] - w * f, 0.0)
-        for slot in sorted(entries.slots, reverse=True):
+        for slot in sorted(slots, reverse=True):
             if self.features_[slot, EVENTS] == 0.0:
                 group = int(self.features_[slot, GROUP])
                 del self.slots_of[group][self.keys[slot][1]]
@@ -317,7 +321,7 @@ class ComplementBlock(CountsBlock):
         complement.predict_learn(
             self.counts, self.features_, self.groups, self.scalars, self.alpha, self.norm, batch.order,
             len(self.keys), batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.values,
-            batch.widths, batch.labels, batch.weights, batch.decay, sums.first, sums.joint, sums.limits, sums.flags, sums.unseen,
+            batch.events, sums.first, sums.sums, sums.unseen,
         )  # fmt: skip
         self.columns.learned(batch)
 

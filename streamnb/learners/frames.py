@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from streamnb.learners.kernels.layout import EVENT_FIELDS, LABEL, WEIGHT, WIDE
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.rows import Rows
 from streamnb.learners.values import LARGEST_WEIGHT, Label, plain_name, plain_time, plain_weight
@@ -26,19 +27,21 @@ def rows_of(model: "Model", X: Any, y: Any = None, w: Any = None, t: Any = None)
         return rows
     slots, weights = _label_slots(model, rows, n_rows, labels, weights, supervised=y is not None)
     rows.batch.n_rows = n_rows
-    rows.batch.labels, rows.batch.weights = slots, weights
-    rows.batch.widths = np.zeros(max(n_rows, 1), np.int64)
-    rows.learned = int(np.count_nonzero(slots[:n_rows] >= 0))
+    events = rows.batch.events = np.empty((max(n_rows, 1), EVENT_FIELDS))
+    events[:] = (0.0, 0.0, 1.0, 1.0, 0.0)
+    events[:n_rows, LABEL] = slots
+    events[:n_rows, WEIGHT] = weights
+    learned = slots >= 0
+    rows.learned = int(np.count_nonzero(learned))
     if model.forgets:
         rows.times = [plain_time(time) for time in times]
-    learned = slots[:n_rows] >= 0
     block, buffer = model.blocks[0], rows.buffers[0]
     if columns is None:
         block.fill_sparse(buffer, X, learned)
-        rows.batch.widths[:] = X.shape[1]
+        events[:, WIDE] = X.shape[1]
     elif block.presents_columns and not is_frame(X):
         block.fill_columns(buffer, columns[1], learned)
-        rows.batch.widths[:] = X.shape[1]
+        events[:, WIDE] = X.shape[1]
     else:
         block.fill(buffer, columns[0], columns[1], learned)
     return rows
@@ -145,7 +148,7 @@ def _label_slots(
 ) -> tuple[Ints, Floats]:
     """Return the class slot of every event, -1 for what is not learned, and the weights; new labels go to the batch."""
     if not supervised or n_rows == 0:
-        return np.full(max(n_rows, 1), -1, np.int64), np.ones(max(n_rows, 1))
+        return np.full(n_rows, -1, np.int64), np.ones(n_rows)
     if isinstance(labels, np.ndarray):
         distinct, inverse = _distinct(labels)
     else:

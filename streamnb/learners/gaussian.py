@@ -10,7 +10,7 @@ from streamnb.learners.block import Batch, Block, Entries, Likelihood, Sums
 from streamnb.learners.columns import first_bad
 from streamnb.learners.kernels import gaussian as kernel
 from streamnb.learners.kernels import moments
-from streamnb.learners.kernels.gaussian import ANCHOR, EVENTS, FIELDS, M2, M2_LOW, MEAN, MEAN_LOW, N, N_LOW
+from streamnb.learners.kernels.gaussian import ANCHOR, EVENTS, FIELDS, M2, M2_LOW, MEAN, MEAN_LOW, N, N_LOW, VARIANCES, WIDEST
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, grown
 from streamnb.learners.values import LARGEST_NUMBER, finite_number, plain_name, refusal, sort_key
@@ -24,7 +24,7 @@ def _pair(x: Fraction) -> tuple[float, float]:
 
 
 class GaussianBlock(Block):
-    """`cells[feature, class + 1, field]`, column 0 over all classes; `variances` and `scalars` only cache what they say."""
+    """`cells[feature, class + 1, field]`, column 0 over all classes; `cache` only holds what they say."""
 
     kind = "gaussian"
     takes_arrays = True
@@ -35,12 +35,11 @@ class GaussianBlock(Block):
         self.ddof = ddof
         self.names = Names()
         self.cells: Floats = np.zeros((FIRST_CAPACITY, 3, FIELDS))
-        self.variances: Floats = np.zeros(FIRST_CAPACITY)
-        self.scalars: Floats = np.zeros(2)
+        self.cache: Floats = np.zeros(FIRST_CAPACITY + VARIANCES)
 
     def reserve(self, n_classes: int) -> None:
         self.cells = grown(self.cells, [len(self.names), n_classes + 1, FIELDS])
-        self.variances = grown(self.variances, [len(self.cells)])
+        self.cache = grown(self.cache, [len(self.cells) + VARIANCES])
 
     def encode(self, items: Iterable[tuple[Any, Any]]) -> Entries:
         slots: list[int] = []
@@ -70,16 +69,16 @@ class GaussianBlock(Block):
                 unknown.append((len(slots), name))
             slots.append(slot)
             values.append(value)
-        return Entries(slots, None, values, unknown)
+        return slots, None, values, unknown
 
     def fill(self, buffer: Buffer, names: list[Any], values: Array, learned: Array) -> None:
         table = np.ascontiguousarray(values, np.float64)
         n_rows, n_columns = table.shape
-        present = ~np.isnan(table)
-        good = (np.abs(table) <= LARGEST_NUMBER) | ~present
-        if not good.all():
-            raise first_bad("gaussian", names, values, good, ALLOWED)
-        whole = bool(present.all())
+        good = np.abs(table) <= LARGEST_NUMBER
+        whole = bool(good.all())
+        present = good if whole else ~np.isnan(table)
+        if not whole and not (good | ~present).all():
+            raise first_bad("gaussian", names, values, good | ~present, ALLOWED)
         wanted = [bool(learned.any())] * n_columns if whole else (present & learned[:, None]).any(axis=0).tolist()
         slots = buffer.look_up(self.names.slots, len(self.names), names, wanted, None)
         if whole:
@@ -90,9 +89,10 @@ class GaussianBlock(Block):
         buffer.take(starts, np.broadcast_to(slots, table.shape)[present], table[present])
 
     def push(self, buffer: Buffer, row: int, entries: Entries, learn: bool) -> None:
-        if entries.unknown:
-            buffer.resolve(self.names, entries.slots, entries.unknown, learn)
-        buffer.push(row, entries.slots, None, entries.values)
+        slots, _, values, unknown = entries
+        if unknown:
+            buffer.resolve(self.names, slots, unknown, learn)
+        buffer.push(row, slots, None, values)
 
     def settle(self, buffer: Buffer, n_classes: int) -> None:
         for name in buffer.fresh:
@@ -101,26 +101,26 @@ class GaussianBlock(Block):
 
     def predict_learn(self, buffer: Buffer, batch: Batch, sums: Sums) -> None:
         kernel.predict_learn(
-            self.cells, self.variances, self.scalars, self.var_smoothing, self.ddof, len(self.names.names),
-            batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.values, batch.labels, batch.weights,
-            batch.decay, sums.first, sums.joint, sums.limits, sums.flags, sums.unseen,
+            self.cells, self.cache, self.var_smoothing, self.ddof, len(self.names.names),
+            batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.values, batch.events, sums.first, sums.sums, sums.unseen,
         )  # fmt: skip
 
     def learn(self, buffer: Buffer, batch: Batch) -> None:
         kernel.learn(
-            self.cells, self.variances, self.scalars, len(self.names.names), batch.n_classes, batch.n_rows,
-            buffer.starts, buffer.slots, buffer.values, batch.labels, batch.weights, batch.decay,
+            self.cells, self.cache, len(self.names.names), batch.n_classes, batch.n_rows,
+            buffer.starts, buffer.slots, buffer.values, batch.events,
         )  # fmt: skip
 
     def check_unlearn(self, entries: Entries, label: int, w: float, last: bool) -> None:
-        assert entries.values is not None
-        for slot, x in zip(entries.slots, entries.values, strict=True):
+        slots, _, values, _ = entries
+        assert values is not None
+        for slot, x in zip(slots, values, strict=True):
             if slot < 0 or self.cells[slot, label + 1, EVENTS] == 0.0:
                 raise ValueError(f"{x!r} was never learned for this class: the feature never came with it")
             self._without(slot, label + 1, x, w)
         if last:
             held = self.cells[: len(self.names), label + 1, EVENTS].sum()
-            if held != len(entries.slots):
+            if held != len(slots):
                 raise ValueError("the last event of this class had other features")
 
     def _without(self, f: int, column: int, x: float, w: float) -> Floats:
@@ -156,11 +156,12 @@ class GaussianBlock(Block):
         return out
 
     def unlearn(self, entries: Entries, label: int, w: float, order: Ints) -> None:
-        assert entries.values is not None
-        for slot, x in zip(entries.slots, entries.values, strict=True):
+        slots, _, values, _ = entries
+        assert values is not None
+        for slot, x in zip(slots, values, strict=True):
             self.cells[slot, label + 1] = self._without(slot, label + 1, x, w)
             moments.pool(self.cells, slot, order)
-        for slot in sorted(entries.slots, reverse=True):
+        for slot in sorted(slots, reverse=True):
             if self.cells[slot, 0, EVENTS] == 0.0:
                 last = self.names.forget(slot)
                 self.cells[slot] = self.cells[last]
@@ -168,8 +169,8 @@ class GaussianBlock(Block):
         self._refresh()
 
     def _refresh(self) -> None:
-        self.variances[len(self.names) :] = 0.0
-        kernel.refresh_all(self.cells, self.variances, self.scalars, len(self.names))
+        self.cache[VARIANCES + len(self.names) :] = 0.0
+        kernel.refresh_all(self.cells, self.cache, len(self.names))
 
     def forget_class(self, label: int, last: int) -> None:
         self.cells[:, label + 1] = self.cells[:, last + 1]
@@ -184,7 +185,7 @@ class GaussianBlock(Block):
             if name not in self.names.slots:
                 self.names.add(name)
         self.cells = grown(self.cells, [len(self.names), n_classes + 1, FIELDS])
-        self.variances = grown(self.variances, [len(self.cells)])
+        self.cache = grown(self.cache, [len(self.cells) + VARIANCES])
         slots = np.array([self.names.slots[name] for name in other.names.names], np.int64)
         moments.merge(self.cells, other.cells, slots, classes)
         self._refresh()
@@ -207,12 +208,12 @@ class GaussianBlock(Block):
         for name in names["features"]:
             self.names.add(name)
         self.cells = grown(arrays[0], [FIRST_CAPACITY, n_classes + 1, FIELDS])
-        self.variances = np.zeros(len(self.cells))
+        self.cache = np.zeros(len(self.cells) + VARIANCES)
         self._refresh()
 
     def epsilon(self) -> float:
         """The variance added to every cell."""
-        return self.var_smoothing * float(self.scalars[kernel.WIDEST])
+        return self.var_smoothing * float(self.cache[WIDEST])
 
     def table(self, labels: list[Any], order: Ints, read: float) -> Iterable[Likelihood]:
         for name in sorted(self.names.names, key=sort_key):

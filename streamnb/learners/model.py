@@ -9,9 +9,10 @@ import numpy as np
 from river import base
 
 from streamnb.learners import codec, frames, options, unlearning
-from streamnb.learners.block import NOTHING, Block, Entries, Likelihood, Sums
+from streamnb.learners.block import Block, Entries, Likelihood, Sums, new_sums
 from streamnb.learners.kernels import answer as kernel
 from streamnb.learners.kernels.answer import DECLARED, EVENTS, FIELDS, GIVEN, N, N_LOW
+from streamnb.learners.kernels.layout import JOINT, LABEL, READ, SHIFT, WEIGHT
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.options import json_options
 from streamnb.learners.rows import Rows, Scored
@@ -95,8 +96,8 @@ class Model(base.MiniBatchClassifier):
             block.predict_learn(buffer, batch, sums)
             sums.first = 0
         kernel.answer(
-            self._classes, self._order, self._prior, self._alpha, n_classes, n, batch.labels, batch.weights,
-            batch.decay, sums.joint, sums.limits, sums.flags, probabilities, best,
+            self._classes, self._order, self._prior, self._alpha, n_classes, n, batch.events, sums.sums, sums.unseen,
+            probabilities, best,
         )  # fmt: skip
         return sums, probabilities, best
 
@@ -108,7 +109,7 @@ class Model(base.MiniBatchClassifier):
         batch = rows.batch
         for block, buffer in zip(self.blocks, rows.buffers, strict=True):
             block.learn(buffer, batch)
-        kernel.learn(self._classes, len(self._sorted), batch.n_rows, batch.labels, batch.weights, batch.decay)
+        kernel.learn(self._classes, len(self._sorted), batch.n_rows, batch.events)
 
     def _take_up(self, rows: Rows) -> None:
         """Make room for the batch's new labels and names, and set when its events count."""
@@ -127,7 +128,8 @@ class Model(base.MiniBatchClassifier):
                     block.settle(buffer, len(self._sorted))
         batch.n_classes = len(self._sorted)
         batch.order = self._order
-        batch.decay = self._decay(rows) if self.forgets else NOTHING
+        if self.forgets:
+            self._forget(rows)
 
     def label_slot(self, y: Any, fresh: Mapping[Label, int]) -> tuple[int, Label]:
         """Return a label's slot (-1: it has none) and the label in Python's own type; refuse what cannot be one."""
@@ -180,16 +182,12 @@ class Model(base.MiniBatchClassifier):
         whole, rest = self._split(self._latest)
         return math.ldexp(2.0**-rest, int(self._landmark - whole))
 
-    def _decay(self, rows: Rows) -> Floats:
-        """Turn each row's weight into its weight at the landmark (Cormode et al. 2009).
-
-        Return, per row, what the state is multiplied by before the row is learned, and what it is read with.
-        """
-        batch = rows.batch
-        decay = np.ones((batch.n_rows, 2))
+    def _forget(self, rows: Rows) -> None:
+        """Turn each row's weight into its weight at the landmark (Cormode et al. 2009); note what the state is read with."""
+        events = rows.batch.events
         for i, time in enumerate(rows.times):
-            decay[i, 1] = self._read_factor()
-            if batch.labels[i] < 0:
+            events[i, READ] = self._read_factor()
+            if events[i, LABEL] < 0.0:
                 continue
             if time is None:
                 time = 0.0 if self._latest is None else self._latest
@@ -200,10 +198,9 @@ class Model(base.MiniBatchClassifier):
             if self._landmark is None:
                 self._landmark = newest
             elif newest - self._landmark > LANDMARK_LAG:
-                decay[i, 0] = _power_of_two(self._landmark - newest)
+                events[i, SHIFT] = _power_of_two(self._landmark - newest)
                 self._landmark = newest
-            batch.weights[i] *= 2.0**rest * _power_of_two(whole - self._landmark)
-        return decay
+            events[i, WEIGHT] *= 2.0**rest * _power_of_two(whole - self._landmark)
 
     # -- one event --------------------------------------------------------------------------------------------
 
@@ -231,7 +228,7 @@ class Model(base.MiniBatchClassifier):
     def joint_log_likelihood_one(self, x: Any) -> dict[Label, float]:
         """Return log P(label) + log P(x | label) of every known label, in nats."""
         sums, _, _ = self._read_one(x)
-        joint = sums.joint.tolist()[0]
+        joint = sums.sums[0, :, JOINT].tolist()
         return {label: joint[slot] for label, slot in zip(self._sorted, self._order.tolist(), strict=True)}
 
     def _single(self) -> Rows:
@@ -282,7 +279,7 @@ class Model(base.MiniBatchClassifier):
     def _read_many(self, X: Any) -> tuple[Floats, Floats, Ints]:
         rows = frames.rows_of(self, X)
         sums, probabilities, best = self.run(rows)
-        return sums.joint[:, self._order], probabilities[: len(rows)], best
+        return sums.sums[:, self._order, JOINT], probabilities[: len(rows)], best
 
     # -- what is known ----------------------------------------------------------------------------------------
 
@@ -483,18 +480,6 @@ def _due(y: Any) -> Any:
     if y is None:
         raise TypeError("labels: one per event is due, got None")
     return y
-
-
-def new_sums(n_rows: int, n_classes: int) -> Sums:
-    """Return room for the sums and answers of a batch."""
-    return Sums(
-        joint=np.empty((n_rows, n_classes)),
-        limits=np.empty((n_rows, n_classes, 4)),
-        flags=np.zeros(1, np.int64),
-        unseen=np.empty(n_rows, np.int64),
-        probabilities=np.empty((n_rows + 1, n_classes)),
-        best=np.empty(n_rows, np.int64),
-    )
 
 
 def _power_of_two(exponent: float) -> float:

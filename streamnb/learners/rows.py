@@ -1,17 +1,21 @@
 """A batch of validated events, bound to one model, and what comes of predicting and learning it."""
 
+import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamnb.learners.block import NOTHING, Batch
+from streamnb.learners.block import Batch
+from streamnb.learners.kernels.layout import EVENT_FIELDS
 from streamnb.learners.kernels.types import Floats, Ints
 from streamnb.learners.tables import Buffer, grown
 from streamnb.learners.values import Label, plain_time, plain_weight
 
 if TYPE_CHECKING:
     from streamnb.learners.model import Model
+
+_PACK = struct.Struct(f"{EVENT_FIELDS}d").pack_into
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +37,7 @@ class Rows:
 
     def __init__(self, model: "Model") -> None:
         self._model = model
-        self.batch = Batch(
-            0, 0, np.zeros(0, np.int64), np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64), NOTHING
-        )
+        self.batch = Batch(0, 0, np.zeros(0, np.int64), np.zeros((1, EVENT_FIELDS)))
         self.buffers = [Buffer() for _ in model.blocks]
         self.fresh_labels: dict[Label, int] = {}
         self.times: list[float | None] = []
@@ -72,19 +74,13 @@ class Rows:
         weight = 1.0 if type(w) is float and w == 1.0 else plain_weight(w)
         time = None if t is None else plain_time(t)
         learn = supervised and weight > 0.0
-        if row == len(batch.labels):
-            batch.labels = grown(batch.labels, [row + 1])
-            batch.weights = grown(batch.weights, [row + 1])
-            batch.widths = grown(batch.widths, [row + 1])
+        if row == len(batch.events):
+            batch.events = grown(batch.events, [row + 1, EVENT_FIELDS])
         if learn:
             if slot < 0:
                 slot = self.fresh_labels[name] = len(model.labels) + len(self.fresh_labels)
-            batch.labels[row] = slot
-            batch.weights[row] = weight
             self.learned += 1
-        else:
-            batch.labels[row] = -1
-        batch.widths[row] = 0
+        _PACK(batch.events, 8 * EVENT_FIELDS * row, slot if learn else -1.0, weight, 1.0, 1.0, 0.0)
         if model.forgets:
             self.times.append(time)
         for block, buffer, part in zip(model.blocks, self.buffers, entries, strict=True):

@@ -158,8 +158,5 @@ class Buffer:
 
     def take(self, starts: Ints, slots: Ints, values: Floats) -> None:
         """Hold these entries of a whole batch."""
-        room = max(len(slots), 1)
-        self.starts, self.used = starts, len(slots)
-        self.slots, self.values, self.extras = np.zeros(room, np.int64), np.zeros(room), np.zeros(room, np.int64)
-        self.slots[: len(slots)] = slots
-        self.values[: len(slots)] = values
+        self.starts, self.slots, self.values, self.used = starts, slots, values, len(slots)
+        self.extras = np.zeros(len(slots), np.int64)  # they all belong to group 0

@@ -23,7 +23,7 @@ class Partition(NamedTuple):
 
 
 class Record(NamedTuple):
-    """One record as it was read. `size` is what the limit on event bytes is held against."""
+    """One record as it was read."""
 
     partition: Partition
     offset: int

@@ -85,6 +85,7 @@ class FilesTransport:
         self._duty: Duty | None = None
         self._reading = False
         self._told = 0
+        """The position that the engine knows."""
         self._lines = Lines(self._partition, 0, self._longest)
         self._waiting: list[Record] = []
         self._ended = False
@@ -160,9 +161,12 @@ class FilesTransport:
         return self._duty
 
     def read(self, positions: Mapping[Partition, int]) -> None:
-        """Read on from this byte, which begins a line; read nothing if the partition is not named."""
+        """Read on from this byte, which begins a line; read nothing if the partition is not named.
+
+        Where reading has come to, nothing that waits in memory is lost: standard input has no way back.
+        """
         self._reading = self._partition in positions
-        if self._reading:
+        if self._reading and positions[self._partition] != self._told:
             self._restart(positions[self._partition])
 
     def poll(self, seconds: float, limit: int) -> Batch:
@@ -201,7 +205,7 @@ class FilesTransport:
         return None
 
     def drain(self) -> None:
-        """Nothing to hurry: no call here waits for anybody."""
+        """Nothing to hurry: only a reader of standard output is waited for, and not for long after `stop`."""
 
     def silence(self) -> float:
         """Seconds for which whoever reads standard output has taken nothing; 0 in all other cases."""
@@ -259,8 +263,7 @@ class FilesTransport:
             return msgspec.convert(marks, _Marks)
         except msgspec.ValidationError as error:
             raise InputFileError(
-                f"files.input: {self._path}: the snapshot was not taken over files ({error}); "
-                "use another app name"
+                f"files.input: {self._path}: the snapshot was not taken over files ({error}); use another app name"
             ) from error
 
     def _check_input(self, found: _Marks) -> None:
@@ -276,9 +279,7 @@ class FilesTransport:
                 "it was cut or is another file"
             )
         if self._input.head(position) != found.head:
-            raise InputFileError(
-                f"{what}: is another input than the snapshot has learned: its first bytes differ"
-            )
+            raise InputFileError(f"{what}: is another input than the snapshot has learned: its first bytes differ")
 
 
 def _dead_letter_line(output: Output) -> bytes:

@@ -9,11 +9,7 @@ from importlib.resources import files
 @functools.cache
 def html() -> str:
     """Return the whole document."""
-    return (
-        _part("status.html")
-        .replace("/* style */", _part("status.css"))
-        .replace("/* script */", _part("status.js"))
-    )
+    return _part("status.html").replace("/* style */", _part("status.css")).replace("/* script */", _part("status.js"))
 
 
 @functools.cache

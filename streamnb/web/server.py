@@ -38,9 +38,7 @@ class WebServer:
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._host, self._port = host, port
-        self._sources = Sources(
-            instruments, latest_status, stuck_seconds, watchdog_seconds, silence_seconds, clock
-        )
+        self._sources = Sources(instruments, latest_status, stuck_seconds, watchdog_seconds, silence_seconds, clock)
         self._server: uvicorn.Server | None = None
         self._thread: threading.Thread | None = None
 
@@ -52,9 +50,7 @@ class WebServer:
         listening = _listen(self._host, self._port)
         self._port = listening.getsockname()[1]
         self._server = uvicorn.Server(_config(self._sources))
-        self._thread = threading.Thread(
-            target=self._server.run, args=([listening],), name="streamnb-web", daemon=True
-        )
+        self._thread = threading.Thread(target=self._server.run, args=([listening],), name="streamnb-web", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -78,9 +74,7 @@ def _listen(host: str, port: int) -> socket.socket:
         family, kind, protocol, _, address = min(found, key=lambda info: info[0] != socket.AF_INET)
         listening = socket.socket(family, kind, protocol)
     except (OSError, UnicodeError) as exc:
-        raise IoError(
-            f"cannot listen on {place}: {exc}; set 'http.host' to an address of this machine"
-        ) from exc
+        raise IoError(f"cannot listen on {place}: {exc}; set 'http.host' to an address of this machine") from exc
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)

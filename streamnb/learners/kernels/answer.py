@@ -5,13 +5,16 @@
 
 import math
 
-from streamnb.learners.kernels.jit import jit
+from streamnb.learners.kernels.jit import inlined, jit
+from streamnb.learners.kernels.layout import CELLS, DISTANCE, DISTANCE_LOW, JOINT, LABEL, POWER, READ, SHIFT, WEIGHT
 from streamnb.learners.kernels.sums import LARGEST, add_pair
 from streamnb.learners.kernels.types import Floats, Ints
 
 EVENTS, N, N_LOW, DECLARED, GIVEN = range(5)
 FIELDS = 5
 EMPIRICAL, SMOOTHED, UNIFORM, MAPPING = range(4)
+EQUAL_DISTANCE, EQUAL_POWER = 1e-28, 1e-12
+"""Relative differences below these are rounding."""
 
 
 @jit
@@ -40,7 +43,7 @@ def log_priors(classes: Floats, order: Ints, n_classes: int, prior: int, alpha: 
 
 
 @jit
-def keep_winners(joint: Floats, limits: Floats, n_classes: int) -> None:
+def keep_winners(sums: Floats, n_classes: int) -> None:
     """Give -inf to every class that a limit rules out.
 
     Epsilon's limit first: the smallest squared distance over zero-variance cells (a pair of floats, so that equal distances
@@ -48,25 +51,25 @@ def keep_winners(joint: Floats, limits: Floats, n_classes: int) -> None:
     """
     high, low, cells, power = math.inf, 0.0, 0.0, 0.0
     for c in range(n_classes):
-        if not joint[c] > -math.inf:
+        if not sums[c, JOINT] > -math.inf:
             continue
-        difference = (limits[c, 0] - high) + (limits[c, 1] - low)
-        slack = 1e-28 * limits[c, 0]
+        difference = (sums[c, DISTANCE] - high) + (sums[c, DISTANCE_LOW] - low)
+        slack = EQUAL_DISTANCE * sums[c, DISTANCE]
         better = difference < -slack
         if not better and difference <= slack:
-            better = limits[c, 2] > cells
-            if limits[c, 2] == cells:
-                better = limits[c, 3] < power
+            better = sums[c, CELLS] > cells
+            if sums[c, CELLS] == cells:
+                better = sums[c, POWER] < power
         if better:
-            high, low, cells, power = limits[c, 0], limits[c, 1], limits[c, 2], limits[c, 3]
+            high, low, cells, power = sums[c, DISTANCE], sums[c, DISTANCE_LOW], sums[c, CELLS], sums[c, POWER]
     for c in range(n_classes):
-        difference = (limits[c, 0] - high) + (limits[c, 1] - low)
-        if (
-            difference > 1e-28 * limits[c, 0]
-            or limits[c, 2] < cells
-            or limits[c, 3] - power > 1e-12 * max(abs(power), abs(limits[c, 3]))
-        ) and joint[c] > -math.inf:
-            joint[c] = -math.inf
+        difference = (sums[c, DISTANCE] - high) + (sums[c, DISTANCE_LOW] - low)
+        if sums[c, JOINT] > -math.inf and (
+            difference > EQUAL_DISTANCE * sums[c, DISTANCE]
+            or sums[c, CELLS] < cells
+            or sums[c, POWER] - power > EQUAL_POWER * max(abs(power), abs(sums[c, POWER]))
+        ):
+            sums[c, JOINT] = -math.inf
 
 
 @jit
@@ -77,40 +80,34 @@ def answer(
     alpha: float,
     n_classes: int,
     n_rows: int,
-    labels: Ints,
-    weights: Floats,
-    decay: Floats,
-    joint: Floats,
-    limits: Floats,
-    flags: Ints,
+    events: Floats,
+    sums: Floats,
+    unseen: Ints,
     probabilities: Floats,
     best: Ints,
 ) -> None:
     """Finish what the blocks have summed: add the prior, settle limits, normalise, name the best; learn the prior.
 
-    `joint[row, class]` becomes the joint log-likelihood; `probabilities[row, j]` and `best[row]` go by sorted column.
+    `sums[row, class, JOINT]` becomes the joint log-likelihood; `probabilities[row, j]` and `best[row]` go by sorted column.
     A class that is not known when its row comes is NaN in both; `best` is -1 while no class is known.
     """
     priors = probabilities[n_rows]  # one row more than there are rows, to work in
     stale = True
     for i in range(n_rows):
-        if decay.shape[0] > 0:
-            stale = True
-        if stale:
-            read = decay[i, 1] if decay.shape[0] > 0 else 1.0
-            log_priors(classes, order, n_classes, prior, alpha, read, priors)
+        if stale or events[i, READ] != events[i - 1, READ]:
+            log_priors(classes, order, n_classes, prior, alpha, events[i, READ], priors)
             stale = False
         for c in range(n_classes):
-            joint[i, c] += priors[c]
-        if flags[0] != 0:
-            keep_winners(joint[i], limits[i], n_classes)
+            sums[i, c, JOINT] += priors[c]
+        if unseen[-1] != 0:
+            keep_winners(sums[i], n_classes)
         top = -math.inf
         for c in range(n_classes):
-            if joint[i, c] > top:
-                top = joint[i, c]
+            if sums[i, c, JOINT] > top:
+                top = sums[i, c, JOINT]
         total = 0.0
         for j in range(n_classes):
-            x = joint[i, order[j]]
+            x = sums[i, order[j], JOINT]
             if x > -math.inf:
                 p = math.exp(max(x - top, -LARGEST)) if x < top else 1.0
                 total += p
@@ -125,25 +122,26 @@ def answer(
             if p > highest:
                 highest = p
                 best[i] = j
-        if labels[i] >= 0:
-            learn_class(classes, decay, i, labels[i], weights[i], n_classes)
+        if events[i, LABEL] >= 0.0:
+            learn_class(classes, events, i, n_classes)
             stale = True
 
 
-@jit
-def learn_class(classes: Floats, decay: Floats, i: int, label: int, w: float, n_classes: int) -> None:
+@inlined
+def learn_class(classes: Floats, events: Floats, i: int, n_classes: int) -> None:
     """Add one event to its class."""
-    if decay.shape[0] > 0 and decay[i, 0] != 1.0:
+    if events[i, SHIFT] != 1.0:
         for c in range(n_classes):
-            classes[c, N] *= decay[i, 0]
-            classes[c, N_LOW] *= decay[i, 0]
+            classes[c, N] *= events[i, SHIFT]
+            classes[c, N_LOW] *= events[i, SHIFT]
+    label = int(events[i, LABEL])
     classes[label, EVENTS] += 1.0
-    classes[label, N], classes[label, N_LOW] = add_pair(classes[label, N], classes[label, N_LOW], w)
+    classes[label, N], classes[label, N_LOW] = add_pair(classes[label, N], classes[label, N_LOW], events[i, WEIGHT])
 
 
 @jit
-def learn(classes: Floats, n_classes: int, n_rows: int, labels: Ints, weights: Floats, decay: Floats) -> None:
+def learn(classes: Floats, n_classes: int, n_rows: int, events: Floats) -> None:
     """Learn the class of every row that has a label."""
     for i in range(n_rows):
-        if labels[i] >= 0:
-            learn_class(classes, decay, i, labels[i], weights[i], n_classes)
+        if events[i, LABEL] >= 0.0:
+            learn_class(classes, events, i, n_classes)

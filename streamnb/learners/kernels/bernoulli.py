@@ -10,27 +10,25 @@ import math
 
 import numpy as np
 
-from streamnb.learners.kernels.counts import COLUMN, EVENTS, GROUP, WIDTH, is_known, widen
-from streamnb.learners.kernels.jit import jit
+from streamnb.learners.kernels.counts import EVENTS, WIDTH, is_known, widen
+from streamnb.learners.kernels.jit import inlined, jit
 from streamnb.learners.kernels.sums import FACTORS, LARGEST_FACTOR, SMALLEST_FACTOR, fixed, unfixed
-from streamnb.learners.kernels.start import start_sums
+from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, start_sums
 from streamnb.learners.kernels.types import Floats, Ints
 
-__all__ = ["BINS", "COLUMN", "EVENTS", "GROUP", "LISTED", "N_LISTED", "WIDTH", "learn", "predict_learn", "rebuild"]
-
 LISTED = 1
-N_LISTED = 1
+N_LISTED, READ_WITH = 1, 2
 BINS = 256
 VALID, HIGH, LOW, ZEROS, PRESENT, BASE_HIGH, BASE_LOW = range(7)
 CACHE = 7
 
 
-@jit
+@inlined
 def fits_bin(k: float) -> bool:
     return k < BINS and k == math.floor(k)
 
 
-@jit
+@inlined
 def enlist(
     counts: Floats, features: Floats, scalars: Floats, bins: Ints, listed: Ints, slot: int, n_classes: int
 ) -> None:
@@ -76,7 +74,7 @@ def rebuild(
             scalars[N_LISTED] += 1.0
 
 
-@jit
+@inlined
 def log_off(k: float, n: float, alpha: float, read: float) -> float:
     """Return log((n - k + alpha) / (n + 2 alpha)), or -log n where that is impossible."""
     total = read * n + 2.0 * alpha
@@ -138,7 +136,7 @@ def scale(
     totals[1:] *= factor
 
 
-@jit
+@inlined
 def learn_row(
     counts: Floats,
     features: Floats,
@@ -183,7 +181,7 @@ def learn_row(
         counts[slot, label] = k + w
 
 
-@jit
+@inlined
 def read_row(
     counts: Floats,
     features: Floats,
@@ -199,15 +197,14 @@ def read_row(
     values: Floats,
     start: int,
     stop: int,
-    joint: Floats,
-    limits: Floats,
-    flags: Ints,
+    sums: Floats,
+    marks: Ints,
     work: Floats,
-    sums: Ints,
+    absent: Ints,
 ) -> int:
-    """Add log P(on and off | class) of one event to `joint[class]`; return how many of its features were never learned.
+    """Add log P(on and off | class) of one event to `sums[class]`; return how many of its features were never learned.
 
-    With alpha = 0 an impossible state adds 1 to the power of alpha in `limits[class, 3]`, and 1 / n to the coefficient.
+    With alpha = 0 an impossible state adds 1 to the power of alpha in `sums[class]`, and 1 / n to the coefficient.
     """
     unseen = 0
     factors = 0
@@ -215,9 +212,9 @@ def read_row(
         if cache[c, VALID] == 0:
             sum_absent(counts, totals, scalars, bins, listed, cache, alpha, read, c)
         zero = int(totals[0, 0]) - cache[c, PRESENT]
-        sums[0, c] = cache[c, HIGH] + zero * cache[c, BASE_HIGH]
-        sums[1, c] = cache[c, LOW] + zero * cache[c, BASE_LOW]
-        sums[2, c] = cache[c, ZEROS]
+        absent[0, c] = cache[c, HIGH] + zero * cache[c, BASE_HIGH]
+        absent[1, c] = cache[c, LOW] + zero * cache[c, BASE_LOW]
+        absent[2, c] = cache[c, ZEROS]
         work[0, c] = 0.0
         work[1, c] = 1.0
     for i in range(start, stop):
@@ -240,12 +237,12 @@ def read_row(
                 work[1, c] *= ratio
                 continue
             h, l = fixed(log_off(k, n, alpha, read))
-            sums[0, c] -= h
-            sums[1, c] -= l
+            absent[0, c] -= h
+            absent[1, c] -= l
             if off == 0.0:
-                sums[2, c] -= 1
+                absent[2, c] -= 1
             if on == 0.0:
-                sums[2, c] += 1
+                absent[2, c] += 1
                 on = 1.0
             work[0, c] += math.log(on / (read * n + 2.0 * alpha))
         if factors == FACTORS:
@@ -256,10 +253,10 @@ def read_row(
     for c in range(n_classes):
         if factors > 0:
             work[0, c] += math.log(work[1, c])
-        joint[c] += unfixed(sums[0, c], sums[1, c]) + work[0, c]
-        if sums[2, c] != 0:
-            limits[c, 3] += sums[2, c]
-            flags[0] = 1
+        sums[c, JOINT] += unfixed(absent[0, c], absent[1, c]) + work[0, c]
+        if absent[2, c] != 0:
+            sums[c, POWER] += absent[2, c]
+            marks[-1] = 1
     return unseen
 
 
@@ -279,38 +276,32 @@ def predict_learn(
     starts: Ints,
     slots: Ints,
     values: Floats,
-    widths: Ints,
-    labels: Ints,
-    weights: Floats,
-    decay: Floats,
+    events: Floats,
     first: int,
-    joint: Floats,
-    limits: Floats,
-    flags: Ints,
+    sums: Floats,
     unseen: Ints,
 ) -> None:
     """Read every row, and learn those that have a label."""
     work = np.empty((2, n_classes))
-    sums = np.empty((3, n_classes), np.int64)
-    last = -1.0
+    absent = np.empty((3, n_classes), np.int64)
     if first == 1:
-        start_sums(joint, limits, flags, unseen, n_rows)
+        start_sums(sums, unseen, n_rows)
     for i in range(n_rows):
-        read = decay[i, 1] if decay.shape[0] > 0 else 1.0
-        if decay.shape[0] > 0 and read != last:
+        read = events[i, READ]
+        if read != scalars[READ_WITH]:
             cache[:, VALID] = 0
-            last = read
+            scalars[READ_WITH] = read
         unseen[i] += read_row(
             counts, features, totals, scalars, bins, listed, cache, alpha, read, n_classes,
-            slots, values, starts[i], starts[i + 1], joint[i], limits[i], flags, work, sums,
+            slots, values, starts[i], starts[i + 1], sums[i], unseen, work, absent,
         )  # fmt: skip
-        if labels[i] >= 0:
-            if decay.shape[0] > 0 and decay[i, 0] != 1.0:
-                scale(counts, totals, decay[i, 0], n_slots, n_classes)
+        if events[i, LABEL] >= 0.0:
+            if events[i, SHIFT] != 1.0:
+                scale(counts, totals, events[i, SHIFT], n_slots, n_classes)
                 rebuild(counts, features, scalars, bins, listed, cache, n_slots, n_classes)
             learn_row(
                 counts, features, totals, scalars, bins, listed, cache, n_slots, n_classes,
-                slots, values, starts[i], starts[i + 1], widths[i], labels[i], weights[i],
+                slots, values, starts[i], starts[i + 1], int(events[i, WIDE]), int(events[i, LABEL]), events[i, WEIGHT],
             )  # fmt: skip
 
 
@@ -329,18 +320,15 @@ def learn(
     starts: Ints,
     slots: Ints,
     values: Floats,
-    widths: Ints,
-    labels: Ints,
-    weights: Floats,
-    decay: Floats,
+    events: Floats,
 ) -> None:
     """Learn every row that has a label."""
     for i in range(n_rows):
-        if labels[i] >= 0:
-            if decay.shape[0] > 0 and decay[i, 0] != 1.0:
-                scale(counts, totals, decay[i, 0], n_slots, n_classes)
+        if events[i, LABEL] >= 0.0:
+            if events[i, SHIFT] != 1.0:
+                scale(counts, totals, events[i, SHIFT], n_slots, n_classes)
                 rebuild(counts, features, scalars, bins, listed, cache, n_slots, n_classes)
             learn_row(
                 counts, features, totals, scalars, bins, listed, cache, n_slots, n_classes,
-                slots, values, starts[i], starts[i + 1], widths[i], labels[i], weights[i],
+                slots, values, starts[i], starts[i + 1], int(events[i, WIDE]), int(events[i, LABEL]), events[i, WEIGHT],
             )  # fmt: skip

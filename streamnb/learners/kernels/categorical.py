@@ -8,9 +8,9 @@ import math
 
 import numpy as np
 
-from streamnb.learners.kernels.jit import jit
+from streamnb.learners.kernels.jit import inlined, jit
 from streamnb.learners.kernels.sums import FACTORS, SMALLEST_FACTOR
-from streamnb.learners.kernels.start import start_sums
+from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, start_sums
 from streamnb.learners.kernels.types import Floats, Ints
 
 AMOUNT, EVENTS = range(2)
@@ -26,7 +26,7 @@ def scale(features: Floats, values: Floats, factor: float, n_features: int, n_va
             values[slot, c, AMOUNT] *= factor
 
 
-@jit
+@inlined
 def learn_row(
     features: Floats, values: Floats, slots: Ints, entry_features: Ints, start: int, stop: int, label: int, w: float
 ) -> None:
@@ -44,7 +44,7 @@ def learn_row(
         features[f, label + 1, EVENTS] += 1.0
 
 
-@jit
+@inlined
 def read_row(
     features: Floats,
     values: Floats,
@@ -56,14 +56,13 @@ def read_row(
     entry_features: Ints,
     start: int,
     stop: int,
-    joint: Floats,
-    limits: Floats,
-    flags: Ints,
+    sums: Floats,
+    marks: Ints,
     work: Floats,
 ) -> int:
-    """Add log P(categories | class) of one event to `joint[class]`; return how many features or values were never learned.
+    """Add log P(categories | class) of one event to `sums[class]`; return how many features or values were never learned.
 
-    With alpha = 0 an impossible value adds 1 to the power of alpha in `limits[class, 3]`, and 1 / n to the coefficient.
+    With alpha = 0 an impossible value adds 1 to the power of alpha in `sums[class]`, and 1 / n to the coefficient.
     """
     unseen = 0
     factors = 0
@@ -90,8 +89,8 @@ def read_row(
                 count, total = 1.0, size
             elif count == 0.0:
                 count = 1.0
-                limits[c, 3] += 1.0
-                flags[0] = 1
+                sums[c, POWER] += 1.0
+                marks[-1] = 1
             factor = count / total
             if factor >= SMALLEST_FACTOR:
                 work[1, c] *= factor
@@ -105,7 +104,7 @@ def read_row(
     for c in range(n_classes):
         if factors > 0:
             work[0, c] += math.log(work[1, c])
-        joint[c] += work[0, c]
+        sums[c, JOINT] += work[0, c]
     return unseen
 
 
@@ -122,29 +121,25 @@ def predict_learn(
     starts: Ints,
     slots: Ints,
     entry_features: Ints,
-    labels: Ints,
-    weights: Floats,
-    decay: Floats,
+    events: Floats,
     first: int,
-    joint: Floats,
-    limits: Floats,
-    flags: Ints,
+    sums: Floats,
     unseen: Ints,
 ) -> None:
     """Read every row, and learn those that have a label."""
     work = np.empty((2, n_classes))
     if first == 1:
-        start_sums(joint, limits, flags, unseen, n_rows)
+        start_sums(sums, unseen, n_rows)
     for i in range(n_rows):
-        read = decay[i, 1] if decay.shape[0] > 0 else 1.0
+        read = events[i, READ]
         unseen[i] += read_row(
             features, values, alpha, smooth, read, n_classes, slots, entry_features, starts[i], starts[i + 1],
-            joint[i], limits[i], flags, work,
+            sums[i], unseen, work,
         )  # fmt: skip
-        if labels[i] >= 0:
-            if decay.shape[0] > 0 and decay[i, 0] != 1.0:
-                scale(features, values, decay[i, 0], n_features, n_values, n_classes)
-            learn_row(features, values, slots, entry_features, starts[i], starts[i + 1], labels[i], weights[i])
+        if events[i, LABEL] >= 0.0:
+            if events[i, SHIFT] != 1.0:
+                scale(features, values, events[i, SHIFT], n_features, n_values, n_classes)
+            learn_row(features, values, slots, entry_features, starts[i], starts[i + 1], int(events[i, LABEL]), events[i, WEIGHT])
 
 
 @jit
@@ -158,13 +153,11 @@ def learn(
     starts: Ints,
     slots: Ints,
     entry_features: Ints,
-    labels: Ints,
-    weights: Floats,
-    decay: Floats,
+    events: Floats,
 ) -> None:
     """Learn every row that has a label."""
     for i in range(n_rows):
-        if labels[i] >= 0:
-            if decay.shape[0] > 0 and decay[i, 0] != 1.0:
-                scale(features, values, decay[i, 0], n_features, n_values, n_classes)
-            learn_row(features, values, slots, entry_features, starts[i], starts[i + 1], labels[i], weights[i])
+        if events[i, LABEL] >= 0.0:
+            if events[i, SHIFT] != 1.0:
+                scale(features, values, events[i, SHIFT], n_features, n_values, n_classes)
+            learn_row(features, values, slots, entry_features, starts[i], starts[i + 1], int(events[i, LABEL]), events[i, WEIGHT])

@@ -9,13 +9,13 @@ import numpy as np
 
 from streamnb.learners.kernels import counts as multinomial
 from streamnb.learners.kernels.counts import is_known
-from streamnb.learners.kernels.jit import jit
+from streamnb.learners.kernels.jit import inlined, jit
 from streamnb.learners.kernels.sums import FACTORS, SMALLEST_FACTOR, fixed, unfixed
-from streamnb.learners.kernels.start import start_sums
+from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, start_sums
 from streamnb.learners.kernels.types import Floats, Ints
 
 
-@jit
+@inlined
 def others(row: Floats, offset: int, order: Ints, n_classes: int, out: Floats) -> None:
     """Write to `out[class]` the sum of `row` over all other classes: no subtraction, so nothing cancels."""
     before = 0.0
@@ -30,7 +30,7 @@ def others(row: Floats, offset: int, order: Ints, n_classes: int, out: Floats) -
         after += row[offset + c]
 
 
-@jit
+@inlined
 def inverse_totals(groups: Floats, alpha: float, read: float, order: Ints, n_classes: int, out: Floats) -> None:
     """Write 1 / (total of the others + alpha V); with alpha = 0 and no others, -1 / V."""
     if n_classes == 0:
@@ -53,12 +53,12 @@ def magnitudes(
     n_slots: int,
     n_classes: int,
     work: Floats,
-    sums: Floats,
+    norms: Floats,
 ) -> None:
-    """Write to `sums[0, class]` the sum of |log theta| over all known features, to `sums[1, class]` how many are infinite."""
+    """Write to `norms[0, class]` the sum of |log theta| over all known features, to `norms[1, class]` how many are infinite."""
     high = np.zeros(n_classes, np.int64)
     low = np.zeros(n_classes, np.int64)
-    sums[1, :n_classes] = 0.0
+    norms[1, :n_classes] = 0.0
     for slot in range(n_slots):
         if not is_known(features, scalars, slot):
             continue
@@ -68,15 +68,15 @@ def magnitudes(
             if factor == 0.0:
                 factor = 1.0
                 if work[2, c] > 0.0:
-                    sums[1, c] += 1.0
+                    norms[1, c] += 1.0
             h, l = fixed(-math.log(factor * abs(work[2, c])))
             high[c] += h
             low[c] += l
     for c in range(n_classes):
-        sums[0, c] = unfixed(high[c], low[c])
+        norms[0, c] = unfixed(high[c], low[c])
 
 
-@jit
+@inlined
 def normalised(theta: float, impossible: bool, magnitude: float, n_infinite: float) -> float:
     """Return |log theta| over the sum of magnitudes; its limit where alpha = 0 makes some of them infinite."""
     if n_infinite > 0.0:
@@ -84,7 +84,7 @@ def normalised(theta: float, impossible: bool, magnitude: float, n_infinite: flo
     return -math.log(theta) / magnitude if magnitude > 0.0 else 0.0
 
 
-@jit
+@inlined
 def read_row(
     counts: Floats,
     features: Floats,
@@ -101,13 +101,12 @@ def read_row(
     start: int,
     stop: int,
     fresh: int,
-    joint: Floats,
-    limits: Floats,
-    flags: Ints,
-    work: Floats,
     sums: Floats,
+    marks: Ints,
+    work: Floats,
+    norms: Floats,
 ) -> int:
-    """Add the complement's weights of one event to `joint[class]`; return how many tokens were never learned.
+    """Add the complement's weights of one event to `sums[class]`; return how many tokens were never learned.
 
     A token that no other class holds speaks for its class without bound as alpha goes to 0: a negative power of alpha.
     """
@@ -115,7 +114,7 @@ def read_row(
     factors = 0
     inverse_totals(groups, alpha, read, order, n_classes, work[2])
     if norm == 1 and fresh == 1:
-        magnitudes(counts, features, scalars, alpha, read, order, n_slots, n_classes, work, sums)
+        magnitudes(counts, features, scalars, alpha, read, order, n_slots, n_classes, work, norms)
     for c in range(n_classes):
         work[0, c] = 0.0
         work[1, c] = 1.0
@@ -136,11 +135,11 @@ def read_row(
                 factor = 1.0
             factor *= abs(work[2, c])
             if norm == 1:
-                work[0, c] += f * normalised(factor, impossible, sums[0, c], sums[1, c])
+                work[0, c] += f * normalised(factor, impossible, norms[0, c], norms[1, c])
                 continue
             if impossible:
-                limits[c, 3] -= f
-                flags[0] = 1
+                sums[c, POWER] -= f
+                marks[-1] = 1
             if f == 1.0 and factor >= SMALLEST_FACTOR:
                 work[1, c] *= factor
             else:
@@ -151,7 +150,7 @@ def read_row(
                 work[0, c] -= math.log(work[1, c])
                 work[1, c] = 1.0
     for c in range(n_classes):
-        joint[c] += work[0, c] - math.log(work[1, c])
+        sums[c, JOINT] += work[0, c] - math.log(work[1, c])
     return unseen
 
 
@@ -170,34 +169,29 @@ def predict_learn(
     starts: Ints,
     slots: Ints,
     values: Floats,
-    widths: Ints,
-    labels: Ints,
-    weights: Floats,
-    decay: Floats,
+    events: Floats,
     first: int,
-    joint: Floats,
-    limits: Floats,
-    flags: Ints,
+    sums: Floats,
     unseen: Ints,
 ) -> None:
     """Read every row, and learn those that have a label."""
     work = np.empty((4, n_classes))
-    sums = np.zeros((2, n_classes))
+    norms = np.zeros((2, n_classes))
     fresh = 1
     if first == 1:
-        start_sums(joint, limits, flags, unseen, n_rows)
+        start_sums(sums, unseen, n_rows)
     for i in range(n_rows):
-        read = decay[i, 1] if decay.shape[0] > 0 else 1.0
+        read = events[i, READ]
         unseen[i] += read_row(
             counts, features, groups, scalars, alpha, norm, read, order, n_slots, n_classes,
-            slots, values, starts[i], starts[i + 1], fresh, joint[i], limits[i], flags, work, sums,
+            slots, values, starts[i], starts[i + 1], fresh, sums[i], unseen, work, norms,
         )  # fmt: skip
         fresh = 0
-        if labels[i] >= 0:
+        if events[i, LABEL] >= 0.0:
             fresh = 1
-            if decay.shape[0] > 0 and decay[i, 0] != 1.0:
-                multinomial.scale(counts, features, groups, scalars, decay[i, 0], n_slots, n_classes)
+            if events[i, SHIFT] != 1.0:
+                multinomial.scale(counts, features, groups, scalars, events[i, SHIFT], n_slots, n_classes)
             multinomial.learn_row(
                 counts, features, groups, scalars, n_slots, slots, values,
-                starts[i], starts[i + 1], widths[i], labels[i], weights[i],
+                starts[i], starts[i + 1], int(events[i, WIDE]), int(events[i, LABEL]), events[i, WEIGHT],
             )  # fmt: skip

@@ -8,9 +8,9 @@ import math
 
 import numpy as np
 
-from streamnb.learners.kernels.jit import jit
+from streamnb.learners.kernels.jit import inlined, jit
 from streamnb.learners.kernels.sums import FACTORS, SMALLEST_FACTOR
-from streamnb.learners.kernels.start import start_sums
+from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, start_sums
 from streamnb.learners.kernels.types import Floats, Ints
 
 EVENTS, DF, GROUP, COLUMN = range(4)
@@ -19,7 +19,7 @@ TF, LOG1P, TFIDF = range(3)
 NO_COLUMN = 1e300
 
 
-@jit
+@inlined
 def is_known(features: Floats, scalars: Floats, slot: int) -> bool:
     """Whether an event has presented this feature, by name or as a column of an array."""
     return slot >= 0 and (features[slot, EVENTS] > 0.0 or features[slot, COLUMN] < scalars[WIDTH])
@@ -48,7 +48,7 @@ def scale(
     scalars[N] *= factor
 
 
-@jit
+@inlined
 def learn_row(
     counts: Floats,
     features: Floats,
@@ -81,7 +81,7 @@ def learn_row(
             groups[group, label + 1] += w * f
 
 
-@jit
+@inlined
 def weighted(f: float, weighting: int, n: float, df: float) -> float:
     """Return the weight of a count when predicting; a token in every event, or in none, has no tf-idf."""
     if weighting == LOG1P:
@@ -91,7 +91,7 @@ def weighted(f: float, weighting: int, n: float, df: float) -> float:
     return f
 
 
-@jit
+@inlined
 def read_row(
     counts: Floats,
     features: Floats,
@@ -107,14 +107,13 @@ def read_row(
     values: Floats,
     start: int,
     stop: int,
-    joint: Floats,
-    limits: Floats,
-    flags: Ints,
+    sums: Floats,
+    marks: Ints,
     work: Floats,
 ) -> int:
-    """Add log P(tokens | class) of one event to `joint[class]`; return how many tokens were never learned.
+    """Add log P(tokens | class) of one event to `sums[class]`; return how many tokens were never learned.
 
-    With alpha = 0 an impossible token adds its weight to the power of alpha in `limits[class, 3]`, and 1 / total to the
+    With alpha = 0 an impossible token adds its weight to the power of alpha in `sums[class]`, and 1 / total to the
     coefficient. `work` holds the sums, the running products and the inverse denominators.
     """
     unseen = 0
@@ -149,8 +148,8 @@ def read_row(
             if factor == 0.0:
                 factor = 1.0
                 if inverse > 0.0:
-                    limits[c, 3] += f
-                    flags[0] = 1
+                    sums[c, POWER] += f
+                    marks[-1] = 1
             factor *= abs(inverse)
             if f == 1.0 and factor >= SMALLEST_FACTOR:
                 work[1, c] *= factor
@@ -164,7 +163,7 @@ def read_row(
     for c in range(n_classes):
         if factors > 0:
             work[0, c] += math.log(work[1, c])
-        joint[c] += work[0, c]
+        sums[c, JOINT] += work[0, c]
     return unseen
 
 
@@ -184,32 +183,27 @@ def predict_learn(
     slots: Ints,
     entry_groups: Ints,
     values: Floats,
-    widths: Ints,
-    labels: Ints,
-    weights: Floats,
-    decay: Floats,
+    events: Floats,
     first: int,
-    joint: Floats,
-    limits: Floats,
-    flags: Ints,
+    sums: Floats,
     unseen: Ints,
 ) -> None:
     """Read every row, and learn those that have a label."""
     work = np.empty((3, n_classes))
     if first == 1:
-        start_sums(joint, limits, flags, unseen, n_rows)
+        start_sums(sums, unseen, n_rows)
     for i in range(n_rows):
-        read = decay[i, 1] if decay.shape[0] > 0 else 1.0
+        read = events[i, READ]
         unseen[i] += read_row(
             counts, features, groups, scalars, alpha, smooth, weighting, read, n_classes,
-            slots, entry_groups, values, starts[i], starts[i + 1], joint[i], limits[i], flags, work,
+            slots, entry_groups, values, starts[i], starts[i + 1], sums[i], unseen, work,
         )  # fmt: skip
-        if labels[i] >= 0:
-            if decay.shape[0] > 0 and decay[i, 0] != 1.0:
-                scale(counts, features, groups, scalars, decay[i, 0], n_slots, n_classes)
+        if events[i, LABEL] >= 0.0:
+            if events[i, SHIFT] != 1.0:
+                scale(counts, features, groups, scalars, events[i, SHIFT], n_slots, n_classes)
             learn_row(
                 counts, features, groups, scalars, n_slots, slots, values,
-                starts[i], starts[i + 1], widths[i], labels[i], weights[i],
+                starts[i], starts[i + 1], int(events[i, WIDE]), int(events[i, LABEL]), events[i, WEIGHT],
             )  # fmt: skip
 
 
@@ -225,17 +219,14 @@ def learn(
     starts: Ints,
     slots: Ints,
     values: Floats,
-    widths: Ints,
-    labels: Ints,
-    weights: Floats,
-    decay: Floats,
+    events: Floats,
 ) -> None:
     """Learn every row that has a label."""
     for i in range(n_rows):
-        if labels[i] >= 0:
-            if decay.shape[0] > 0 and decay[i, 0] != 1.0:
-                scale(counts, features, groups, scalars, decay[i, 0], n_slots, n_classes)
+        if events[i, LABEL] >= 0.0:
+            if events[i, SHIFT] != 1.0:
+                scale(counts, features, groups, scalars, events[i, SHIFT], n_slots, n_classes)
             learn_row(
                 counts, features, groups, scalars, n_slots, slots, values,
-                starts[i], starts[i + 1], widths[i], labels[i], weights[i],
+                starts[i], starts[i + 1], int(events[i, WIDE]), int(events[i, LABEL]), events[i, WEIGHT],
             )  # fmt: skip

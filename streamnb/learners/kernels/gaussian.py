@@ -6,7 +6,7 @@
 
 import math
 
-from streamnb.learners.kernels.jit import jit
+from streamnb.learners.kernels.jit import inlined, jit
 from streamnb.learners.kernels.sums import (
     FACTORS,
     LARGEST,
@@ -16,17 +16,17 @@ from streamnb.learners.kernels.sums import (
     two_square,
     two_sum,
 )
-from streamnb.learners.kernels.start import start_sums
+from streamnb.learners.kernels.layout import CELLS, DISTANCE, DISTANCE_LOW, JOINT, LABEL, SHIFT, WEIGHT, start_sums
 from streamnb.learners.kernels.types import Floats, Ints
 
 N, N_LOW, ANCHOR, MEAN, MEAN_LOW, M2, M2_LOW, EVENTS = range(8)
 FIELDS = 8
-WIDEST, WIDEST_FEATURE = range(2)
+WIDEST, WIDEST_FEATURE, VARIANCES = range(3)
 TAU = 2.0 * math.pi
 HALF_LOG_TAU = 0.5 * math.log(TAU)
 
 
-@jit
+@inlined
 def learn_cell(cells: Floats, f: int, c: int, x: float, w: float) -> None:
     """Add one value to one cell."""
     events = cells[f, c, EVENTS]
@@ -59,40 +59,40 @@ def learn_cell(cells: Floats, f: int, c: int, x: float, w: float) -> None:
     cells[f, c, M2_LOW] = m2_low
 
 
-@jit
+@inlined
 def refresh_variances(
-    cells: Floats, variances: Floats, scalars: Floats, n_features: int, slots: Ints, start: int, stop: int
+    cells: Floats, cache: Floats, n_features: int, slots: Ints, start: int, stop: int
 ) -> None:
     """Keep the cached variances over all classes of the features of one event, and the largest of all."""
-    widest, feature = scalars[WIDEST], int(scalars[WIDEST_FEATURE])
+    widest, feature = cache[WIDEST], int(cache[WIDEST_FEATURE])
     for k in range(start, stop):
         f = slots[k]
         n = cells[f, 0, N]
         variance = cells[f, 0, M2] / n if n > 0.0 else 0.0
         if f == feature and variance < widest:
             widest, feature = -1.0, -1  # perhaps another one is the widest now
-        variances[f] = variance
+        cache[VARIANCES + f] = variance
         if feature >= 0 and variance >= widest:
             widest, feature = variance, f
     if feature < 0:
         for f in range(n_features):
-            if variances[f] > widest:
-                widest, feature = variances[f], f
-    scalars[WIDEST] = widest
-    scalars[WIDEST_FEATURE] = feature
+            if cache[VARIANCES + f] > widest:
+                widest, feature = cache[VARIANCES + f], f
+    cache[WIDEST] = widest
+    cache[WIDEST_FEATURE] = feature
 
 
 @jit
-def refresh_all(cells: Floats, variances: Floats, scalars: Floats, n_features: int) -> None:
+def refresh_all(cells: Floats, cache: Floats, n_features: int) -> None:
     """Rebuild the cache from the cells."""
-    scalars[WIDEST] = 0.0
-    scalars[WIDEST_FEATURE] = 0.0
+    cache[WIDEST] = 0.0
+    cache[WIDEST_FEATURE] = 0.0
     for f in range(n_features):
         n = cells[f, 0, N]
-        variances[f] = cells[f, 0, M2] / n if n > 0.0 else 0.0
-        if variances[f] >= scalars[WIDEST]:
-            scalars[WIDEST] = variances[f]
-            scalars[WIDEST_FEATURE] = f
+        cache[VARIANCES + f] = cells[f, 0, M2] / n if n > 0.0 else 0.0
+        if cache[VARIANCES + f] >= cache[WIDEST]:
+            cache[WIDEST] = cache[VARIANCES + f]
+            cache[WIDEST_FEATURE] = f
 
 
 @jit
@@ -104,11 +104,10 @@ def scale(cells: Floats, factor: float, n_features: int, n_classes: int) -> None
                 cells[f, c, field] *= factor
 
 
-@jit
+@inlined
 def learn_row(
     cells: Floats,
-    variances: Floats,
-    scalars: Floats,
+    cache: Floats,
     n_features: int,
     slots: Ints,
     values: Floats,
@@ -122,22 +121,22 @@ def learn_row(
         f = slots[k]
         learn_cell(cells, f, label + 1, values[k], w)
         learn_cell(cells, f, 0, values[k], w)
-    refresh_variances(cells, variances, scalars, n_features, slots, start, stop)
+    refresh_variances(cells, cache, n_features, slots, start, stop)
 
 
-@jit
-def add_limit(limits: Floats, c: int, delta: float) -> None:
+@inlined
+def add_limit(sums: Floats, c: int, delta: float) -> None:
     """Add a zero-variance cell to what decides the limit epsilon -> 0."""
     square, dropped = two_square(delta)
-    high, low = add_pair(limits[c, 0], limits[c, 1], square)
-    limits[c, 0], limits[c, 1] = add_pair(high, low, dropped)
-    limits[c, 2] += 1.0
+    high, low = add_pair(sums[c, DISTANCE], sums[c, DISTANCE_LOW], square)
+    sums[c, DISTANCE], sums[c, DISTANCE_LOW] = add_pair(high, low, dropped)
+    sums[c, CELLS] += 1.0
 
 
-@jit
+@inlined
 def read_row(
     cells: Floats,
-    scalars: Floats,
+    cache: Floats,
     var_smoothing: float,
     ddof: float,
     n_classes: int,
@@ -145,16 +144,15 @@ def read_row(
     values: Floats,
     start: int,
     stop: int,
-    joint: Floats,
-    limits: Floats,
-    flags: Ints,
+    sums: Floats,
+    marks: Ints,
 ) -> int:
-    """Add the log density of one event to `joint[class]`; return how many of its features were never learned.
+    """Add the log density of one event to `sums[class]`; return how many of its features were never learned.
 
     Where a variance and epsilon are both 0, the squared distance (a pair) and the number of such cells go to
-    `limits[class]`, and only the coefficient of the leading power of epsilon to the joint.
+    `sums[class]`, and only the coefficient of the leading power of epsilon to the joint.
     """
-    epsilon = var_smoothing * scalars[WIDEST]
+    epsilon = var_smoothing * cache[WIDEST]
     unseen = 0
     for k in range(start, stop):
         if slots[k] < 0 or cells[slots[k], 0, EVENTS] == 0.0:
@@ -187,20 +185,19 @@ def read_row(
                 else:
                     total -= HALF_LOG_TAU + 0.5 * math.log(variance)
             else:
-                add_limit(limits, c, delta)
+                add_limit(sums, c, delta)
                 total -= HALF_LOG_TAU
-                flags[0] = 1
+                marks[-1] = 1
         if factors > 0:
             total -= 0.5 * math.log(product)
-        joint[c] += max(total, -LARGEST)
+        sums[c, JOINT] += max(total, -LARGEST)
     return unseen
 
 
 @jit
 def predict_learn(
     cells: Floats,
-    variances: Floats,
-    scalars: Floats,
+    cache: Floats,
     var_smoothing: float,
     ddof: float,
     n_features: int,
@@ -209,53 +206,46 @@ def predict_learn(
     starts: Ints,
     slots: Ints,
     values: Floats,
-    labels: Ints,
-    weights: Floats,
-    decay: Floats,
+    events: Floats,
     first: int,
-    joint: Floats,
-    limits: Floats,
-    flags: Ints,
+    sums: Floats,
     unseen: Ints,
 ) -> None:
     """Read every row, and learn those that have a label."""
     if first == 1:
-        start_sums(joint, limits, flags, unseen, n_rows)
+        start_sums(sums, unseen, n_rows)
     for i in range(n_rows):
         unseen[i] += read_row(
-            cells, scalars, var_smoothing, ddof, n_classes, slots, values, starts[i], starts[i + 1],
-            joint[i], limits[i], flags,
+            cells, cache, var_smoothing, ddof, n_classes, slots, values, starts[i], starts[i + 1],
+            sums[i], unseen,
         )  # fmt: skip
-        if labels[i] >= 0:
-            if decay.shape[0] > 0 and decay[i, 0] != 1.0:
-                scale(cells, decay[i, 0], n_features, n_classes)
-                refresh_all(cells, variances, scalars, n_features)
+        if events[i, LABEL] >= 0.0:
+            if events[i, SHIFT] != 1.0:
+                scale(cells, events[i, SHIFT], n_features, n_classes)
+                refresh_all(cells, cache, n_features)
             learn_row(
-                cells, variances, scalars, n_features, slots, values, starts[i], starts[i + 1], labels[i], weights[i]
+                cells, cache, n_features, slots, values, starts[i], starts[i + 1], int(events[i, LABEL]), events[i, WEIGHT]
             )
 
 
 @jit
 def learn(
     cells: Floats,
-    variances: Floats,
-    scalars: Floats,
+    cache: Floats,
     n_features: int,
     n_classes: int,
     n_rows: int,
     starts: Ints,
     slots: Ints,
     values: Floats,
-    labels: Ints,
-    weights: Floats,
-    decay: Floats,
+    events: Floats,
 ) -> None:
     """Learn every row that has a label."""
     for i in range(n_rows):
-        if labels[i] >= 0:
-            if decay.shape[0] > 0 and decay[i, 0] != 1.0:
-                scale(cells, decay[i, 0], n_features, n_classes)
-                refresh_all(cells, variances, scalars, n_features)
+        if events[i, LABEL] >= 0.0:
+            if events[i, SHIFT] != 1.0:
+                scale(cells, events[i, SHIFT], n_features, n_classes)
+                refresh_all(cells, cache, n_features)
             learn_row(
-                cells, variances, scalars, n_features, slots, values, starts[i], starts[i + 1], labels[i], weights[i]
+                cells, cache, n_features, slots, values, starts[i], starts[i + 1], int(events[i, LABEL]), events[i, WEIGHT]
             )

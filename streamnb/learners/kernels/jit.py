@@ -10,8 +10,18 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 def jit(function: F) -> F:
     """Compile at the first call; keep the machine code on disk if the cache folder can be written."""
+    return _compiled(function, forceinline=False)
+
+
+def inlined(function: F) -> F:
+    """The same for a step inside a kernel's loop: passing an array on costs more than most of them."""
+    return _compiled(function, forceinline=True)
+
+
+def _compiled(function: F, forceinline: bool) -> F:
+    settings = {"nogil": True, "error_model": "numpy", "forceinline": forceinline}
     try:
-        compiled: F = numba.njit(nogil=True, cache=True, error_model="numpy")(function)
+        compiled: F = numba.njit(cache=True, **settings)(function)
     except RuntimeError:  # numba found no folder that it can write its cache to
-        compiled = numba.njit(nogil=True, error_model="numpy")(function)
+        compiled = numba.njit(**settings)(function)
     return compiled

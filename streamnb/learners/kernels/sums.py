@@ -2,7 +2,7 @@
 
 import math
 
-from streamnb.learners.kernels.jit import jit
+from streamnb.learners.kernels.jit import inlined
 
 LARGEST = 1.7976931348623157e308
 FACTORS = 16
@@ -11,7 +11,7 @@ SMALLEST_FACTOR, LARGEST_FACTOR = 1e-18, 1e18
 """Only factors within these are multiplied, so that `FACTORS` of them cannot leave float64."""
 
 
-@jit
+@inlined
 def two_sum(a: float, b: float) -> tuple[float, float]:
     """Return a + b as it rounds, and what rounding dropped (Knuth 1969)."""
     total = a + b
@@ -19,7 +19,7 @@ def two_sum(a: float, b: float) -> tuple[float, float]:
     return total, (a - (total - shadow)) + (b - shadow)
 
 
-@jit
+@inlined
 def two_square(a: float) -> tuple[float, float]:
     """Return a * a as it rounds, and what rounding dropped (Dekker 1971)."""
     square = a * a
@@ -29,7 +29,7 @@ def two_square(a: float) -> tuple[float, float]:
     return square, ((high * high - square) + 2.0 * high * low) + low * low
 
 
-@jit
+@inlined
 def add_pair(high: float, low: float, term: float) -> tuple[float, float]:
     """Add a term to a sum kept as an unevaluated pair, which carries about 106 bits."""
     total, error = two_sum(high, term)
@@ -38,7 +38,7 @@ def add_pair(high: float, low: float, term: float) -> tuple[float, float]:
     return first, error - (first - total)
 
 
-@jit
+@inlined
 def fixed(x: float) -> tuple[int, int]:
     """Return x >= -2^30 as two integers, in units of 2^-24 and 2^-60.
 
@@ -48,7 +48,7 @@ def fixed(x: float) -> tuple[int, int]:
     return int(whole), int((x * 16777216.0 - whole) * 68719476736.0)
 
 
-@jit
+@inlined
 def unfixed(high: int, low: int) -> float:
     """Return the number that a sum of `fixed` pairs stands for."""
     return high / 16777216.0 + low / 1152921504606846976.0

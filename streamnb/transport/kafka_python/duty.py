@@ -20,14 +20,14 @@ from kafka.structs import ConsumerGroupMetadata, MemberState, OffsetAndMetadata
 
 from streamnb import logs
 from streamnb.config import KafkaConfig
-from streamnb.errors import ConfigError, DutyLost, Fenced
+from streamnb.errors import ConfigError, DutyLost, Fenced, WatchdogError
 from streamnb.transport import Committed, Duty, Partition
 from streamnb.transport.kafka_python.clients import settings
 from streamnb.transport.kafka_python.outcomes import outcome
 
 log = logs.get("transport.kafka")
 
-JOIN_POLL_SECONDS = 0.5
+JOIN_POLL_MS = 500
 LOOK_SECONDS = 0.1
 BACK_OFF_SECONDS = 0.5
 COMMITTED_SECONDS = 2.0
@@ -133,7 +133,7 @@ class DutyThread:
             case Fenced() | ConfigError():
                 raise self._failure
             case _:
-                raise RuntimeError("the thread that holds the duty died") from self._failure
+                raise WatchdogError(f"the thread that holds the duty died: {self._failure!r}") from self._failure
 
     # The thread
 
@@ -148,8 +148,8 @@ class DutyThread:
             self._end()
 
     def _turn(self) -> None:
-        on_duty = self._duty is not None
-        if on_duty or not self._joining:
+        assigned = self._assignment is not None
+        if assigned or not self._joining:
             self._wake.wait(LOOK_SECONDS)
         self._wake.clear()
         if not self._joining:
@@ -157,7 +157,7 @@ class DutyThread:
         if self._consumer.subscription() is None:
             self._consumer.subscribe(self._topics, listener=_Listener(self, self._consumer))
         try:
-            self._consumer.poll(timeout_ms=0 if on_duty else self._patience())
+            self._consumer.poll(timeout_ms=0 if assigned else JOIN_POLL_MS)
             self._look()
         except kafka_errors.FencedInstanceIdError as exc:
             who = f"group.instance.id {self._kafka.instance}"
@@ -167,11 +167,6 @@ class DutyThread:
         except KafkaError as exc:
             log.warning("duty.retry", error=exc)
             self._wake.wait(BACK_OFF_SECONDS)
-
-    def _patience(self) -> int:
-        """Milliseconds for one poll: long ones join, short ones only wait for our own transaction to be decided."""
-        waiting = self._assignment is not None and not self._settled()
-        return int((LOOK_SECONDS if waiting else JOIN_POLL_SECONDS) * 1000)
 
     def _look(self) -> None:
         """Publish a duty if there is an assignment without one, and everything it needs has been answered."""
@@ -209,7 +204,7 @@ class DutyThread:
         self._calls.append((call, answer))
         self._wake.set()
         try:
-            return answer.result(seconds + JOIN_POLL_SECONDS + COMMITTED_SECONDS)
+            return answer.result(seconds + JOIN_POLL_MS / 1000 + COMMITTED_SECONDS)
         except CancelledError:
             self.raise_failure()
             raise TimeoutError("the transport is being closed") from None

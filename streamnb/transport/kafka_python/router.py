@@ -52,5 +52,6 @@ class Router:
         topic, partitions, largest = self._targets[output.sink]
         if (size := size_of(output)) > largest:
             raise OutputTooLarge(f"{topic}: an output of {size} bytes, the topic takes {largest}", index)
-        place = self._turn if output.key is None else murmur2(output.key) & 0x7FFFFFFF
+        keyed = output.key is not None and len(partitions) > 1
+        place = murmur2(output.key) & 0x7FFFFFFF if keyed else self._turn
         return Addressed(topic, partitions[place % len(partitions)], output.key, output.value, list(output.headers))

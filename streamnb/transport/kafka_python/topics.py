@@ -1,5 +1,6 @@
 """What is asked of the broker before anything is read or joined: the topics, their settings, our permissions."""
 
+import time
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -15,6 +16,9 @@ from streamnb.transport.kafka_python.router import Target
 log = logs.get("transport.kafka")
 
 DEFAULT_LARGEST_BYTES = 1_048_588  # the broker's own default of max.message.bytes
+NO_ERROR, UNKNOWN_TOPIC, NOT_ALLOWED = 0, 3, 29
+SETTLED = (NO_ERROR, UNKNOWN_TOPIC, NOT_ALLOWED)
+SETTLED_SECONDS = 10.0
 CODECS = {"gzip": codec.has_gzip, "snappy": codec.has_snappy, "lz4": codec.has_lz4, "zstd": codec.has_zstd}
 
 
@@ -36,7 +40,7 @@ class Described:
 
     def __init__(self, admin: KafkaAdminClient, names: Iterable[str]) -> None:
         self._names = list(dict.fromkeys(names))
-        self._topics = {topic["name"]: topic for topic in admin.describe_topics(self._names)}
+        self._topics = _described(admin, self._names)
         self._settings = _settings(admin, [name for name in self._names if name not in self.missing()])
 
     def missing(self) -> list[str]:
@@ -49,6 +53,9 @@ class Described:
         if missing:
             help_ = "make them with 'streamnb topics create CONFIG'"
             found.append(f"kafka has no topic {', '.join(missing)}; {help_}")
+        for topic, said in self._topics.items():
+            if said["error_code"] not in (NO_ERROR, UNKNOWN_TOPIC):
+                found.append(f"{topic}: not allowed to see it, or it has no leader (error {said['error_code']})")
         for topic, role in inputs.items():
             if topic not in missing:
                 found += self._unreadable(topic, role)
@@ -92,7 +99,14 @@ class Described:
         return value or ""
 
 
-UNKNOWN_TOPIC = 3
+def _described(admin: KafkaAdminClient, names: list[str]) -> dict[str, Mapping[str, Any]]:
+    """The topics, waited for while they are being made or get a new leader."""
+    deadline = time.monotonic() + SETTLED_SECONDS
+    while True:
+        found = {topic["name"]: topic for topic in admin.describe_topics(names)}
+        if all(topic["error_code"] in SETTLED for topic in found.values()) or time.monotonic() > deadline:
+            return found
+        time.sleep(0.2)
 
 
 def _settings(admin: KafkaAdminClient, names: list[str]) -> Mapping[str, Mapping[str, Mapping[str, str]]]:

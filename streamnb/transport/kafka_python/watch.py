@@ -7,14 +7,16 @@ from dataclasses import dataclass
 
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import OffsetSpec
-from kafka.errors import KafkaError, UnknownTopicOrPartitionError
+from kafka.errors import KafkaError, UnknownTopicOrPartitionError, for_code
 from kafka.protocol.consumer import IsolationLevel
 
 from streamnb import logs
+from streamnb.errors import WatchdogError
 from streamnb.transport import Extent, Partition, Role
 
 log = logs.get("transport.kafka")
 
+NO_ERROR, UNKNOWN_TOPIC = 0, 3
 EVERY_SECONDS = 1.0
 
 
@@ -27,10 +29,12 @@ class Topic:
 
 
 def topics(admin: KafkaAdminClient, names: list[str]) -> dict[str, Topic]:
-    """Those of these topics that exist."""
+    """Those of these topics that exist; KafkaError if the broker cannot say of one of them."""
     found = {}
     for topic in admin.describe_topics(names):
-        if topic["error_code"] == 0:
+        if topic["error_code"] not in (NO_ERROR, UNKNOWN_TOPIC):
+            raise for_code(topic["error_code"])(topic["name"])
+        if topic["error_code"] == NO_ERROR:
             numbers = sorted(partition["partition_index"] for partition in topic["partitions"])
             found[topic["name"]] = Topic(str(topic["topic_id"]), tuple(numbers))
     return found
@@ -81,7 +85,7 @@ class Watch:
 
     def extents(self) -> Mapping[Partition, Extent]:
         if self._failure is not None:
-            raise RuntimeError("the thread that watches the broker died") from self._failure
+            raise WatchdogError(f"the thread that watches the broker died: {self._failure!r}") from self._failure
         return self._extents
 
     def silence(self) -> float:
