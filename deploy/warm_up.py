@@ -1,6 +1,6 @@
 """Compiles every kernel that the daemon uses, into NUMBA_CACHE_DIR: a few events of each kind of model.
 
-    python warm_up.py [KIND ...]
+python warm_up.py [KIND ...]
 """
 
 import json

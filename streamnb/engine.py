@@ -115,6 +115,7 @@ class Engine:
 
     def _start(self) -> None:
         """Choose the snapshot, take up its state, and begin to read the labelled logs."""
+        self._processor.warm_up()
         self._store.open()
         self._transport.open()
         self._processor.prediction_bytes = self._transport.output_limit("predictions")

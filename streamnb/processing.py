@@ -76,6 +76,13 @@ class Processor:
         self.scores = Scores.from_dict(snapshot.scores)
         self.classes = {p: set(labels) for p, labels in snapshot.classes.items()}
 
+    def warm_up(self) -> None:
+        """Have the kernels compiled, which takes a new machine many seconds, with a model that is thrown away."""
+        model = self.model.copy()
+        rows = model.rows()
+        rows.append({}, (self._config.model.labels() or ["any"])[0], 1.0, 0.0)
+        model.predict_learn_rows(rows)
+
     def class_sets(self) -> dict[Partition, list[str]]:
         """The labels that each labelled partition has brought, for the snapshot."""
         return {p: sorted(labels) for p, labels in self.classes.items()}

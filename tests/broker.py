@@ -125,23 +125,31 @@ class Cluster:
             self._admin = None
 
 
+def _addresses(listeners: Mapping[str, int]) -> str:
+    return ",".join(f"{name}://127.0.0.1:{port}" for name, port in listeners.items())
+
+
 class Broker(Cluster):
     """A Kafka process of one node (KRaft) on two free ports, its data in `folder`."""
 
-    def __init__(self, folder: Path, **properties: str) -> None:
+    def __init__(self, folder: Path, listeners: Mapping[str, int] | None = None, **settings: str) -> None:
+        """Settings may be written with underscores; `listeners` are further ones, SSL or SASL_PLAINTEXT: port."""
         port, controller = free_port(), free_port()
+        more = dict(listeners or {})
         super().__init__(f"127.0.0.1:{port}")
         self.folder = folder
         self.process: subprocess.Popen[bytes] | None = None
         self._classpath = f"{jars()}/*"
-        settings = {
+        properties = {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+            "listeners": _addresses({"PLAINTEXT": port, "CONTROLLER": controller, **more}),
+            "advertised.listeners": _addresses({"PLAINTEXT": port, **more}),
             "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "listener.security.protocol.map": ",".join(
+                ["CONTROLLER:PLAINTEXT", "PLAINTEXT:PLAINTEXT", *(f"{name}:{name}" for name in more)]
+            ),
             "log.dirs": str(folder / "data"),
             "auto.create.topics.enable": "false",
             "offsets.topic.replication.factor": "1",
@@ -152,11 +160,11 @@ class Broker(Cluster):
             "group.initial.rebalance.delay.ms": "0",
             "group.min.session.timeout.ms": "1000",
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
-            **{key.replace("_", "."): value for key, value in properties.items()},
+            **{name if "." in name else name.replace("_", "."): value for name, value in settings.items()},
         }
         folder.mkdir(parents=True, exist_ok=True)
         self._properties = folder / "server.properties"
-        self._properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+        self._properties.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
 
     def start(self) -> "Broker":
         """Start it, or start it again on the same ports and data, and wait until it answers."""

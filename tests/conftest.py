@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.broker import Broker, Cluster, given_cluster
+from tests.place import Place
 
 
 @pytest.fixture(scope="session")
@@ -33,3 +34,12 @@ def open_folder() -> Iterator[Path]:
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o777)
         yield Path(name).resolve()
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    """A folder with an input of ten lines, `0` to `9`, and no outputs yet."""
+    made = Place(tmp_path)
+    made.input.write_bytes(b"".join(b"%d\n" % i for i in range(10)))
+    yield made
+    made.close()

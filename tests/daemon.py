@@ -19,9 +19,7 @@ from tests.broker import free_port, wait_until
 class Daemon:
     """Starts, stops and questions one instance; its snapshots and log stay in `folder` between starts."""
 
-    def __init__(
-        self, folder: Path, config: Mapping[str, Any], instance: str = "a", script: str | None = None
-    ) -> None:
+    def __init__(self, folder: Path, config: Mapping[str, Any], instance: str = "a", script: str | None = None) -> None:
         self.folder, self.instance = folder, instance
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None

@@ -45,9 +45,11 @@ def killed_after(n_lines: int, work: Callable[[Callable[[int], None]], object]) 
         _run(lambda: work(lambda number: os.write(writer, b"%d\n" % number)))
     os.close(writer)
     with open(reader) as told:
-        numbers = [int(told.readline()) for _ in range(n_lines)]
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        try:
+            numbers = [int(told.readline()) for _ in range(n_lines)]
+        finally:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
         return numbers + [int(line) for line in told if line.endswith("\n")]
 
 

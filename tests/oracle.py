@@ -19,7 +19,11 @@ from tests.broker import Cluster, wait_until
 
 POISON = [b"{", b"\xff\xfe", b'{"features": {"x": NaN}}', b'{"features": {"x": [1]}}', b"[]", b'{"id": 1}']
 LABELS = ("fraud", "ok")
-MODEL = {"kind": "mixed", "features": {"uid": "categorical", "x": "gaussian", "colour": "categorical"}, "var_smoothing": 0.0}
+MODEL = {
+    "kind": "mixed",
+    "features": {"uid": "categorical", "x": "gaussian", "colour": "categorical"},
+    "var_smoothing": 0.0,
+}
 
 
 @dataclass
@@ -90,9 +94,7 @@ class Workload:
             self.learned[uid] = (event["label"], event["features"]["x"])
         else:
             self.asked.add(uid)
-        return self._producer.send(
-            topic, json.dumps(event).encode(), key=uid.encode(), partition=partition
-        ), None
+        return self._producer.send(topic, json.dumps(event).encode(), key=uid.encode(), partition=partition), None
 
     def _features(self) -> dict[str, Any]:
         return {"x": self._random.gauss(1e6, 3.0), "colour": self._random.choice("rgb")}

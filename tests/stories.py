@@ -26,7 +26,11 @@ def clock(t: float) -> float:
     return t
 
 
-def from_(begin: float, then: Level, before: Level = still(0.0)) -> Level:
+def zero(_: float) -> float:
+    return 0.0
+
+
+def from_(begin: float, then: Level, before: Level = zero) -> Level:
     """One course until a moment, another one from there, which starts at its own 0."""
     return lambda t: then(t - begin) if t >= begin else before(t)
 

@@ -6,12 +6,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+
+from tests.broker import wait_until
 
 DEADLINE_SECONDS = 60
 HEAVY = {
@@ -198,21 +199,51 @@ def test_an_unusable_event_goes_to_the_dead_letters(folder: Path) -> None:
     assert (done.returncode, letter["headers"]["streamnb.error.reason"]) == (0, "not_json")
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_a_run_that_follows_its_input_with_0(folder: Path, number: signal.Signals) -> None:
+@pytest.fixture
+def following(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A run that has answered all there is and waits for more; NOTIFY_SOCKET is the folder's `supervisor`."""
     arguments = ["run", "--input", "events.jsonl", "--predictions", "answers.jsonl", "--follow"]
     with subprocess.Popen(
         [sys.executable, "-m", "streamnb", *arguments],
         cwd=folder,
-        env={**ENVIRONMENT, "STREAMNB_HTTP__PORT": "0"},
+        env={**ENVIRONMENT, "STREAMNB_HTTP__PORT": "0", "NOTIFY_SOCKET": str(folder / "supervisor")},
         stderr=subprocess.DEVNULL,
     ) as process:
-        deadline = time.monotonic() + DEADLINE_SECONDS
-        while not ((folder / "answers.jsonl").exists() and (folder / "answers.jsonl").stat().st_size):
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-        process.send_signal(number)
-        assert process.wait(DEADLINE_SECONDS) == 0
+        wait_until(lambda: process.poll() is not None or written(folder / "answers.jsonl"), DEADLINE_SECONDS)
+        yield process
+        process.kill()
+
+
+def written(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_ends_a_run_that_follows_its_input_with_0(
+    following: subprocess.Popen[bytes], number: signal.Signals
+) -> None:
+    following.send_signal(number)
+    assert following.wait(DEADLINE_SECONDS) == 0
+
+
+@pytest.fixture
+def supervisor(folder: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as listening:
+        listening.bind(str(folder / "supervisor"))
+        listening.settimeout(DEADLINE_SECONDS)
+        yield listening
+
+
+def test_the_supervisor_is_told_when_the_run_is_ready_and_when_it_stops(
+    supervisor: socket.socket, following: subprocess.Popen[bytes]
+) -> None:
+    said = supervisor.recv(100)
+    while not said.startswith(b"READY=1\n"):
+        said = supervisor.recv(100)
+    following.send_signal(signal.SIGTERM)
+    while not said.startswith(b"STOPPING=1\n"):
+        said = supervisor.recv(100)
+    assert following.wait(DEADLINE_SECONDS) == 0
 
 
 def test_a_second_signal_ends_the_process_with_1_at_once() -> None:

@@ -49,6 +49,17 @@ def finish(workload: Workload, *running: Daemon) -> None:
     workload.check([daemon.snapshot() for daemon in running])
 
 
+def produce_until_dead(workload: Workload, daemon: Daemon) -> None:
+    """Keep events coming until the daemon has reached the point where it is to die."""
+
+    def dead() -> bool:
+        workload.produce(20)
+        return daemon.process.poll() is not None
+
+    wait_until(dead, 60, f"{daemon.instance} to die")
+    assert daemon.wait() == -signal.SIGKILL, daemon.tail()
+
+
 def test_every_event_counts_once_and_the_model_is_the_batch_fit(workload, daemons):
     workload.produce(500)
     daemon = daemons(workload).start()
@@ -64,9 +75,7 @@ def test_killed_at_ten_random_moments_it_loses_and_doubles_nothing(workload, dae
         workload.produce(200)
         answered = sum(workload.answered().values())
         enough = answered + moments.randrange(0, 150)
-        wait_until(
-            lambda enough=enough: sum(workload.answered().values()) >= min(enough, len(workload.asked)), 60
-        )
+        wait_until(lambda enough=enough: sum(workload.answered().values()) >= min(enough, len(workload.asked)), 60)
         daemon.kill()
     finish(workload, daemon.start())
 
@@ -77,8 +86,7 @@ def test_killed_at_this_point_of_the_loop_it_loses_and_doubles_nothing(workload,
     daemon = daemons(workload, script=DYING)
     for nth in (1, 2, 5):
         daemon.start(DIE_AT=point, DIE_ON=str(nth))
-        workload.produce(100)
-        assert daemon.wait(60) == -signal.SIGKILL
+        produce_until_dead(workload, daemon)
     finish(workload, daemon.start())
 
 
@@ -86,8 +94,7 @@ def test_another_instance_takes_over_what_a_killed_one_was_answering(broker, dae
     workload = Workload(broker, partitions=4)
     dying = daemons(workload, "a", script=DYING).start(DIE_AT="before_commit", DIE_ON="6")
     other = daemons(workload, "b").start()
-    while dying.process.poll() is None:
-        workload.produce(50)
+    produce_until_dead(workload, dying)
     workload.wait_answered()
     finish(workload, dying.start(), other)
 

@@ -54,7 +54,7 @@ def test_the_accuracy_it_prints_is_that_of_the_answers_it_wrote(shown: tuple[Pat
     spam, found = sum(true == "spam" for _, true in pairs), pairs.count(("spam", "spam"))
     alarms = pairs.count(("spam", "ham"))
     assert f"{len(pairs)} of {len(truth)} messages sent without a label were answered" in text
-    assert f"{right} ({right / len(pairs):.2%}) rightly" in text
+    assert f"{right} ({right / len(pairs):.2%}) rightly:\n" in text
     assert f"{found} of {spam} spam found, {alarms} of {len(pairs) - spam} ham called spam" in text
     assert right / len(pairs) > 0.97
 
@@ -71,9 +71,9 @@ def test_the_scores_it_prints_last_cover_every_labelled_message(shown: tuple[Pat
 
 def test_the_files_it_names_are_there(shown: tuple[Path, str]) -> None:
     cwd, text = shown
-    named = dict(re.findall(r"^(answers|snapshot|go on) +(?:streamnb run )?(\S+)", text, re.MULTILINE))
-    assert set(named) == {"answers", "snapshot", "go on"}
-    assert all((cwd / path).stat().st_size for path in named.values())
+    named = dict(re.findall(r"^(answers|snapshots|go on) +(?:streamnb run )?(\S+)", text, re.MULTILINE))
+    assert (cwd / named["answers"]).stat().st_size
+    assert list((cwd / named["snapshots"]).rglob("*.snapshot"))
     assert load(cwd / named["go on"], {}).app == "demo"
 
 

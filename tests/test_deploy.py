@@ -1,4 +1,4 @@
-"""What deploy/ ships fits the daemon: names, paths and ports exist, and the tools that will read the files accept them."""
+"""What deploy/ ships fits the daemon: names, paths and ports exist, and the tools that read the files accept them."""
 
 import json
 import os
@@ -165,7 +165,7 @@ def test_every_panel_takes_the_data_source_and_the_instances_that_were_chosen() 
     for panel in PANELS:
         for target in panel.get("targets", []):
             assert target["datasource"] == {"type": "prometheus", "uid": "${datasource}"}
-            assert set(re.findall(rf'{PREFIX}\w+{{([^}}]*)', target["expr"]))
+            assert set(re.findall(rf"{PREFIX}\w+{{([^}}]*)", target["expr"]))
             assert all('instance=~"$instance"' in s for s in re.findall(rf"{PREFIX}\w+{{([^}}]*)", target["expr"]))
             assert len(re.findall(rf"{PREFIX}\w+", target["expr"])) == len(
                 re.findall(rf"{PREFIX}\w+{{", target["expr"])
@@ -254,7 +254,11 @@ def following(tmp_path: Path) -> Iterator[Callable[[], tuple[subprocess.Popen[by
             "output": {"predictions": "out.jsonl"},
         }
         (tmp_path / "streamnb.yaml").write_text(yaml.safe_dump(config))
-        entry, *arguments = [*json.loads(instruction("ENTRYPOINT")), *json.loads(instruction("CMD"))[:-1], "streamnb.yaml"]
+        entry, *arguments = [
+            *json.loads(instruction("ENTRYPOINT")),
+            *json.loads(instruction("CMD"))[:-1],
+            "streamnb.yaml",
+        ]
         namespace = ["--pid", "--fork", "--kill-child", "--mount-proc"]
         as_root = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
         command = ["unshare", *as_root, *namespace, str(Path(sys.executable).with_name(entry)), *arguments]

@@ -152,3 +152,9 @@ def project_texts() -> Iterator[tuple[Path, str]]:
                 yield path, path.read_text()
             except UnicodeDecodeError:
                 continue
+
+
+def test_no_name_in_gitignore_can_hide_a_package() -> None:
+    """A name without a slash before it hides folders at any depth, from git and from the wheel."""
+    names = (ROOT / ".gitignore").read_text().split()
+    assert {name for name in names if name[0] not in "/."} == {"__pycache__/", "*.egg-info/"}

@@ -126,9 +126,7 @@ def test_there_is_no_duty_before_joining_and_nothing_committed_on_a_new_log(worl
 
 
 def test_outputs_arrive_in_order_in_their_sinks(world: World) -> None:
-    letter = Output(
-        "dead_letters", None, b"\x00raw\xff", [("streamnb.error.reason", b"not_json"), ("x", b"")]
-    )
+    letter = Output("dead_letters", None, b"\x00raw\xff", [("streamnb.error.reason", b"not_json"), ("x", b"")])
     with started(world) as transport:
         outputs = [prediction(b'{"n":1}'), letter, prediction(b'{"n":2}')]
         transport.publish(on_duty(transport), outputs, {world.partition: Committed(0)})
@@ -201,9 +199,7 @@ def test_an_end_after_the_last_marks_leaves_every_record_to_be_answered_once(wor
         left = [r for r in records if r.offset >= position]
         second.read({world.partition: position})
         assert values(read(second, len(left))) == values(left)
-        second.publish(
-            duty, [prediction(r.value) for r in left], {world.partition: Committed(left[-1].next_offset)}
-        )
+        second.publish(duty, [prediction(r.value) for r in left], {world.partition: Committed(left[-1].next_offset)})
     assert [value for value, _ in world.published("predictions")] == [b"%d" % i for i in range(6)]
 
 

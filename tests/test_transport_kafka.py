@@ -29,7 +29,6 @@ from tests.broker import Broker, Cluster, free_port, wait_until
 from tests.raw_records import NotUtf8, batch_of, write
 from tests.transports import committed_records, on_duty, read, values
 
-
 ROOT = Path(__file__).parents[1]
 
 
@@ -231,6 +230,12 @@ def test_a_session_timeout_that_the_broker_refuses_is_a_configuration_error(app:
         on_duty(transport)
     with pytest.raises(ConfigError, match="group"):
         transport.poll(0.1, 1)
+
+
+def test_a_transaction_timeout_that_the_broker_refuses_is_a_configuration_error(app: App) -> None:
+    transport = app.opened(transaction_timeout=100_000)
+    with pytest.raises(ConfigError, match="transactions"):
+        transport.committed()
 
 
 def test_added_partitions_are_seen_and_given_an_owner(app: App) -> None:

@@ -37,17 +37,13 @@ class FilesWorld:
     """Predictions have no headers in files; a dead letter's come back as they were sent."""
 
     def __init__(self, folder: Path) -> None:
-        self.input, self.predictions, self.dead_letters = (
-            folder / n for n in ("in.jsonl", "out.jsonl", "dead.jsonl")
-        )
+        self.input, self.predictions, self.dead_letters = (folder / n for n in ("in.jsonl", "out.jsonl", "dead.jsonl"))
         self.input.touch()
         self.partition = Partition(str(self.input), 0)
 
     def transport(self) -> FilesTransport:
         output = OutputConfig(predictions=str(self.predictions), dead_letters=str(self.dead_letters))
-        return FilesTransport(
-            FilesConfig(input=str(self.input), follow=True), output, event_bytes=EVENT_BYTES
-        )
+        return FilesTransport(FilesConfig(input=str(self.input), follow=True), output, event_bytes=EVENT_BYTES)
 
     def append(self, *values: bytes) -> None:
         with self.input.open("ab") as file:

@@ -9,6 +9,7 @@ import typer
 from streamnb.cli.wiring import Daemon, topic_problems
 from streamnb.config import Config
 from streamnb.errors import ConfigError, StreamnbError
+from streamnb.transport.files import FilesTransport
 
 CLOSE_SECONDS = 3.0
 NAME_WIDTH, VERDICT_WIDTH = 15, 8
@@ -58,12 +59,15 @@ def topics(daemon: Daemon, config: Config) -> str:  # noqa: ARG001
 
 
 def files(daemon: Daemon, config: Config) -> str:
-    """Open the input and look at the outputs, which are not touched."""
+    """Open the input, and see whether it and the outputs fit the newest snapshot."""
+    transport, newest = daemon.transport, daemon.store.newest()
+    assert isinstance(transport, FilesTransport)
     try:
-        daemon.transport.open()
-        size = sum(extent.end for extent in daemon.transport.extents().values())
+        transport.open()
+        transport.check_marks(newest.marks if newest else None)
+        size = sum(extent.end for extent in transport.extents().values())
     finally:
-        daemon.transport.close(CLOSE_SECONDS)
+        transport.close(CLOSE_SECONDS)
     return f"{config.files.input}, {size} bytes"
 
 
@@ -74,10 +78,12 @@ def snapshots(daemon: Daemon, config: Config) -> str:
         newest = daemon.store.newest()
     finally:
         daemon.store.close()
+    kept = config.snapshots
+    place = f"topic {kept.topic}" if kept.store == "topic" else str(kept.path)
     if newest is None:
-        return f"none yet in {config.snapshots.path}"
+        return f"none yet in {place}"
     taken = datetime.fromtimestamp(newest.taken, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return f"newest taken {taken} in {config.snapshots.path}"
+    return f"newest taken {taken} in {place}"
 
 
 def port(daemon: Daemon, config: Config) -> str:  # noqa: ARG001

@@ -6,6 +6,7 @@ scores and then learns. The labels held back are looked at when all answers are 
 
 import gzip
 import json
+import sys
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,8 +31,8 @@ ANSWER_EVERY = 4
 TICK_SECONDS = 0.05
 WORDS = 4
 
-TEXT_WIDTH = 90
-HEADER = "   scored   accuracy   always the most frequent   log loss (nats per message)"
+TEXT_WIDTH = 70
+HEADER = "   scored   accuracy   majority class   log loss (nats per message)"
 
 CONFIG, EVENTS, PREDICTIONS, DEAD_LETTERS = "streamnb.yaml", "events.jsonl", "predictions.jsonl", "dead.jsonl"
 SNAPSHOTS = "snapshots"
@@ -59,13 +60,13 @@ class Message:
 
 def show(folder: Path, *, overwrite: bool, rate: int, hold: bool, stop: threading.Event) -> None:
     """Run the demo in the folder and print what happens; end early when `stop` is set."""
-    console = Console(highlight=False, soft_wrap=True)
+    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
     messages = collection()
     prepare(folder, overwrite)
     daemon = Daemon(load(folder / CONFIG, {}), stop)
     introduce(console, messages, folder)
     with in_background(daemon):
-        console.print(f"while this runs: {daemon.url}/ (status), {daemon.url}/metrics, {daemon.url}/model\n")
+        console.print(f"while this runs: {daemon.url}/ (status page), /metrics, /model, /healthz, /readyz\n")
         sent = send(console, messages, folder / EVENTS, rate, daemon)
         if hold and not stop.is_set():
             report(console, messages[:sent], folder)
@@ -120,7 +121,7 @@ transport: files
 files: {{input: {quoted[EVENTS]}, follow: true}}
 output: {{predictions: {quoted[PREDICTIONS]}, dead_letters: {quoted[DEAD_LETTERS]}, explain: {WORDS}}}
 model: {{kind: mixed, features: {{text: text}}}}
-snapshots: {{path: {quoted[SNAPSHOTS]}}}
+snapshots: {{path: {quoted[SNAPSHOTS]}, every: 5s}}
 http: {{port: 0}}
 """
 
@@ -185,7 +186,7 @@ def score_row(status: Status | None) -> str:
         return ""
     accuracy, majority = scores.correct / scores.evaluated, scores.majority_correct / scores.evaluated
     log_loss = scores.log_loss_nats / scores.evaluated
-    return f"{scores.evaluated:9} {accuracy:10.2%} {majority:26.2%} {log_loss:29.4f}"
+    return f"{scores.evaluated:9} {accuracy:10.2%} {majority:16.2%} {log_loss:29.4f}"
 
 
 def handled(status: Status | None) -> int:
@@ -210,7 +211,7 @@ def tell_accuracy(console: Console, answers: Sequence[Answer], held_back: Mappin
     alarms = sum(answer["label"] == "spam" for answer in answers) - spam.count("spam")
     console.print(
         f"\n{len(answers)} of {len(held_back)} messages sent without a label were answered, {right} "
-        f"({right / max(1, len(answers)):.2%}) rightly: {spam.count('spam')} of {len(spam)} spam found, "
+        f"({right / max(1, len(answers)):.2%}) rightly:\n{spam.count('spam')} of {len(spam)} spam found, "
         f"{alarms} of {len(answers) - len(spam)} ham called spam."
     )
 
@@ -238,8 +239,7 @@ def example(answer: Answer, message: Message) -> str:
 
 
 def tell_places(console: Console, folder: Path) -> None:
-    """Say where the answers and the model are, and how to go on."""
-    newest = max((folder / SNAPSHOTS).rglob("*.snapshot"), default=None)
-    answer_file = escape(str(folder / PREDICTIONS))
-    console.print(f"\nanswers   {answer_file}\nsnapshot  {escape(str(newest))}")
-    console.print(f"go on     streamnb run {escape(str(folder / CONFIG))}    (then append lines to {EVENTS})")
+    """Say where the answers and the snapshots are, and how to go on."""
+    console.print(f"\nanswers    {escape(str(folder / PREDICTIONS))}")
+    console.print(f"snapshots  {escape(str(folder / SNAPSHOTS))}")
+    console.print(f"go on      streamnb run {escape(str(folder / CONFIG))}    (then append lines to {EVENTS})")

@@ -1,9 +1,11 @@
 """Builds a daemon from its configuration: every choice between implementations is made here."""
 
+import os
 import threading
 from typing import Self
 
 from streamnb import __version__, logs
+from streamnb.cli.supervision import Supervision
 from streamnb.config import Config
 from streamnb.engine import Engine
 from streamnb.errors import ConfigError, SnapshotError
@@ -44,7 +46,14 @@ class Daemon:
 
     def run(self) -> None:
         """Work until `stop` is set or the input ends."""
-        self.engine.run()
+        ended = threading.Event()
+        supervision = Supervision(os.environ, lambda: self.engine.status, self.engine.pulse.stuck_seconds, ended)
+        supervision.start()
+        try:
+            self.engine.run()
+        finally:
+            ended.set()
+            supervision.join()
 
     def __enter__(self) -> Self:
         self._web.start()

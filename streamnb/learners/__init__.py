@@ -17,4 +17,4 @@ def build(kind: str, **options: Any) -> Model:
     """Return the learner of this kind: mixed, gaussian, multinomial, complement, bernoulli or categorical."""
     if kind not in KINDS:
         raise ValueError(f"model kind {kind!r}; allowed are {', '.join(KINDS)}")
-    return KINDS[kind](**options)  # type: ignore[arg-type]  # each learner names its own options
+    return KINDS[kind](**options)

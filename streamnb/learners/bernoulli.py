@@ -118,7 +118,8 @@ class BernoulliBlock(Block):
     def predict_learn(self, buffer: Buffer, batch: Batch, sums: Sums) -> None:
         kernel.predict_learn(
             self.counts, self.features_, self.totals, self.scalars, self.bins, self.listed, self.cache, self.alpha,
-            len(self.names), batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.values, batch.events, sums.first, sums.sums, sums.unseen,
+            len(self.names), batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.values, batch.events,
+            sums.first, sums.sums, sums.unseen,
         )  # fmt: skip
         self.columns.learned(batch)
 
@@ -149,10 +150,10 @@ class BernoulliBlock(Block):
         n = self.totals[label + 1, 0]
         if w > n * HELD or (last and abs(n - w) > 1e-9 * n):
             raise ValueError(f"weight {w!r} is not among the {n!r} that this class holds")
-        for slot in np.flatnonzero(on & (w > held * HELD)):
-            raise ValueError(f"bernoulli feature {self.names.names[slot]!r}: on was never learned with this weight")
-        for slot in np.flatnonzero(~on & (held - (n - w) > 1e-9 * n)):
-            raise ValueError(f"bernoulli feature {self.names.names[slot]!r}: off was never learned with this weight")
+        impossible = np.where(on, w > held * HELD, held - (n - w) > 1e-9 * n)
+        if impossible.any():
+            name = self.names.names[int(np.argmax(impossible))]
+            raise ValueError(f"bernoulli feature {name!r}: it was never learned like this with this weight")
         for slot, value in zip(slots, values, strict=True):
             if self.features_[slot, EVENTS] == 1.0:
                 rest = self.counts[slot].sum() - (w if value > 0.0 else 0.0)
@@ -215,6 +216,31 @@ class BernoulliBlock(Block):
         self.totals[classes + 1] += other.totals[1 : len(classes) + 1]
         self._refresh()
 
+    def names_of(self, entries: Entries) -> list[Any]:
+        slots, _, values, _ = entries
+        assert values is not None
+        return [
+            self.names.names[slot] if slot >= 0 and value > 0.0 else None
+            for slot, value in zip(slots, values, strict=True)
+        ]
+
+    def split(self, entries: Entries, alone: Floats) -> tuple[Floats, Floats]:
+        """Part what events with one feature on have in common with what the feature itself says, by class.
+
+        `alone[0]` is the event with nothing on. Return the sum over the features that this event leaves off, and for
+        each entry log P(on).
+        """
+        slots, _, values, _ = entries
+        assert values is not None
+        off = np.zeros((len(slots), alone.shape[1]))
+        read = self.scalars[kernel.READ_WITH]
+        for k, (slot, value) in enumerate(zip(slots, values, strict=True)):
+            if slot >= 0 and value > 0.0:
+                for c in range(alone.shape[1]):
+                    n = float(self.totals[c + 1, 0])
+                    off[k, c] = kernel.log_off(float(self.counts[slot, c]), n, self.alpha, float(read))
+        return alone[0] - off.sum(axis=0), alone[1:] - alone[0] + off
+
     @property
     def n_features(self) -> int:
         return len(self.names)
@@ -253,4 +279,3 @@ class BernoulliBlock(Block):
                 total = n + 2.0 * self.alpha
                 numbers[label] = {"p": (count + self.alpha) / total if total > 0.0 else 0.5, "count": count, "n": n}
             yield Likelihood(name, None, numbers)
-

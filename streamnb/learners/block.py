@@ -27,7 +27,10 @@ class Batch:
 
 @dataclass(slots=True)
 class Sums:
-    """What the blocks add up and the answers; see `kernels.layout`. Class by slot in `sums`, by column in `probabilities`."""
+    """What the blocks add up and the answers.
+
+    See `kernels.layout`. Class by slot in `sums`, by column in `probabilities`.
+    """
 
     sums: Floats
     unseen: Ints
@@ -69,7 +72,10 @@ class Block(abc.ABC):
 
     @abc.abstractmethod
     def encode(self, items: Iterable[tuple[Any, Any]]) -> Entries:
-        """Validate features and look them up; raise ValueError or TypeError naming feature, value and what is allowed."""
+        """Validate features and look them up.
+
+        Raise ValueError or TypeError naming feature, value and what is allowed.
+        """
 
     @abc.abstractmethod
     def push(self, buffer: Buffer, row: int, entries: Entries, learn: bool) -> None:
@@ -127,6 +133,13 @@ class Block(abc.ABC):
     @abc.abstractmethod
     def table(self, labels: list[Any], order: Ints, read: float) -> Iterable[Likelihood]:
         """Yield what each feature says, per class, in sorted order."""
+
+    @abc.abstractmethod
+    def names_of(self, entries: Entries) -> list[Any]:
+        """The names of an event's entries in an explanation.
+
+        A feature or (feature, token), None for what is unknown.
+        """
 
     takes_arrays = False
     """Whether `fill` is there: every value of this block is a number."""

@@ -188,6 +188,11 @@ class CategoricalBlock(Block):
             self.values[mine, 0, EVENTS] += other.values[slot, 0, EVENTS]
             self.values[mine, 0, AMOUNT] = f
 
+    def names_of(self, entries: Entries) -> list[Any]:
+        extras = entries[1]
+        assert extras is not None
+        return [self.names.names[f] if f >= 0 else None for f in extras]
+
     @property
     def n_features(self) -> int:
         return len(self.names)

@@ -79,7 +79,10 @@ def stored_of(values: Array) -> tuple[Ints, Ints, Floats]:
 
 
 def stored_in(X: Any, check: Callable[[Array], Array], block: str, allowed: str) -> tuple[Ints, Ints, Floats]:
-    """Return starts, columns and values of a sparse matrix with each cell stored once; refuse values that `check` does."""
+    """Return starts, columns and values of a sparse matrix with each cell stored once.
+
+    Refuse values that `check` does.
+    """
     matrix = X.tocsr()
     if not matrix.has_canonical_format:
         matrix = matrix.copy()

@@ -217,9 +217,7 @@ class CountsBlock(Block):
             array[:, end] = 0.0
 
     def scale(self, factor: float, n_classes: int) -> None:
-        kernel.scale(
-            self.counts, self.features_, self.groups, self.scalars, factor, len(self.keys), n_classes
-        )
+        kernel.scale(self.counts, self.features_, self.groups, self.scalars, factor, len(self.keys), n_classes)
 
     def merge(self, other: Self, classes: Ints, n_classes: int) -> None:
         self.fold()
@@ -243,6 +241,12 @@ class CountsBlock(Block):
         self.groups[np.ix_(groups, classes + 1)] += other.groups[: len(groups), 1 : n + 1]
         self.scalars[N] += other.scalars[N]
         self._refresh()
+
+    def names_of(self, entries: Entries) -> list[Any]:
+        named = [self.keys[slot] if slot >= 0 else None for slot in entries[0]]
+        for position, group, token in entries[3]:
+            named[position] = (group, token)
+        return [None if pair is None else pair[1] if pair[0] is None else pair for pair in named]
 
     @property
     def n_features(self) -> int:

@@ -15,11 +15,14 @@ if TYPE_CHECKING:
 
 
 def rows_of(model: "Model", X: Any, y: Any = None, w: Any = None, t: Any = None) -> Rows:
-    """Return the events of X as rows; with `y`, each is labelled. Raise ValueError or TypeError if any of them is bad."""
+    """Return the events of X as rows.
+
+    With `y`, each is labelled. Raise ValueError or TypeError if any of them is bad.
+    """
     n_rows = _length(X)
     rows = Rows(model)
     rows.version = model.version
-    labels, weights, times = _targets(model, rows, n_rows, y, w, t)
+    labels, weights, times = _targets(n_rows, y, w, t)
     columns = dense_columns(model, X)
     if columns is None and not is_sparse(X):
         for i, x in enumerate(_events(X)):
@@ -118,7 +121,7 @@ def _listed(values: Any, n_rows: int, what: str) -> list[Any]:
     return listed
 
 
-def _targets(model: "Model", rows: Rows, n_rows: int, y: Any, w: Any, t: Any) -> tuple[Any, Any, list[Any]]:
+def _targets(n_rows: int, y: Any, w: Any, t: Any) -> tuple[Any, Any, list[Any]]:
     """Return labels (an array or a list), weights (an array) and times, one per event, lengths checked."""
     if y is None:
         labels: Any = None
@@ -136,10 +139,7 @@ def _targets(model: "Model", rows: Rows, n_rows: int, y: Any, w: Any, t: Any) ->
             raise ValueError(f"weights: allowed are numbers from 0 to {LARGEST_WEIGHT:g}")
     else:
         weights = np.array([plain_weight(weight) for weight in _listed(w, n_rows, "weights")])
-    if t is None or np.ndim(t) == 0:
-        times = [t] * n_rows
-    else:
-        times = _listed(t, n_rows, "event times")
+    times = [t] * n_rows if t is None or np.ndim(t) == 0 else _listed(t, n_rows, "event times")
     return labels, weights, times
 
 

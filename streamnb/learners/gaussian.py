@@ -10,7 +10,19 @@ from streamnb.learners.block import Batch, Block, Entries, Likelihood, Sums
 from streamnb.learners.columns import first_bad
 from streamnb.learners.kernels import gaussian as kernel
 from streamnb.learners.kernels import moments
-from streamnb.learners.kernels.gaussian import ANCHOR, EVENTS, FIELDS, M2, M2_LOW, MEAN, MEAN_LOW, N, N_LOW, VARIANCES, WIDEST
+from streamnb.learners.kernels.gaussian import (
+    ANCHOR,
+    EVENTS,
+    FIELDS,
+    M2,
+    M2_LOW,
+    MEAN,
+    MEAN_LOW,
+    N_LOW,
+    VARIANCES,
+    WIDEST,
+    N,
+)
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, grown
 from streamnb.learners.values import LARGEST_NUMBER, finite_number, plain_name, refusal, sort_key
@@ -79,8 +91,8 @@ class GaussianBlock(Block):
         present = good if whole else ~np.isnan(table)
         if not whole and not (good | ~present).all():
             raise first_bad("gaussian", names, values, good | ~present, ALLOWED)
-        wanted = [bool(learned.any())] * n_columns if whole else (present & learned[:, None]).any(axis=0).tolist()
-        slots = buffer.look_up(self.names.slots, len(self.names), names, wanted, None)
+        wanted = np.full(n_columns, learned.any()) if whole else (present & learned[:, None]).any(axis=0)
+        slots = buffer.look_up(self.names.slots, len(self.names), names, list(wanted), None)
         if whole:
             starts = np.arange(n_rows + 1, dtype=np.int64) * n_columns
             buffer.take(starts, np.tile(slots, n_rows), table.reshape(-1))
@@ -102,7 +114,8 @@ class GaussianBlock(Block):
     def predict_learn(self, buffer: Buffer, batch: Batch, sums: Sums) -> None:
         kernel.predict_learn(
             self.cells, self.cache, self.var_smoothing, self.ddof, len(self.names.names),
-            batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.values, batch.events, sums.first, sums.sums, sums.unseen,
+            batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.values, batch.events,
+            sums.first, sums.sums, sums.unseen,
         )  # fmt: skip
 
     def learn(self, buffer: Buffer, batch: Batch) -> None:
@@ -137,7 +150,10 @@ class GaussianBlock(Block):
         if events == 0.0:
             if abs(n - weight) > n / 10**9:
                 raise ValueError(f"gaussian feature {name!r}: weight {w!r} is not the {float(n)!r} that is held")
-            if delta * delta * weight > tolerance and abs(delta) > (abs(Fraction(x)) + abs(Fraction(cell[ANCHOR]))) / 10**9:
+            if (
+                delta * delta * weight > tolerance
+                and abs(delta) > (abs(Fraction(x)) + abs(Fraction(cell[ANCHOR]))) / 10**9
+            ):
                 raise ValueError(f"gaussian feature {name!r}: {x!r} was never learned, only {float(mean)!r} is held")
             return out
         rest = n - weight
@@ -189,6 +205,9 @@ class GaussianBlock(Block):
         slots = np.array([self.names.slots[name] for name in other.names.names], np.int64)
         moments.merge(self.cells, other.cells, slots, classes)
         self._refresh()
+
+    def names_of(self, entries: Entries) -> list[Any]:
+        return [self.names.names[slot] if slot >= 0 else None for slot in entries[0]]
 
     @property
     def n_features(self) -> int:

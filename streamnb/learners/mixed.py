@@ -14,7 +14,7 @@ from streamnb.learners.gaussian import GaussianBlock
 from streamnb.learners.model import Model
 from streamnb.learners.nb import UNSEEN, Priors
 from streamnb.learners.text import Tokenizer
-from streamnb.learners.values import Label, as_items, finite_number, plain_name, refusal
+from streamnb.learners.values import Label, as_items, as_json, finite_number, plain_name, refusal, sort_key
 
 KINDS = ("gaussian", "categorical", "bernoulli", "counts", "text")
 ALLOWED = "numbers, strings, booleans and lists of strings (missing: absent or None)"
@@ -24,11 +24,11 @@ IGNORED = "ignore"
 class MixedNB(Model):
     """Naive Bayes for events that mix numbers, categories, flags, counts and text.
 
-    `features` maps names to kinds: gaussian, categorical, bernoulli, counts, text, or
-    `{kind: text, stop_words: [...], ngrams: [1, 2], hash_buckets: n}`. All counts share one multinomial; every text has its
-    own. A name that is not declared goes by its value's own type with `default="auto"` (number: gaussian, string or boolean:
-    categorical, list of strings: token counts; a name that comes with two types is two features), or is skipped with
-    `default="ignore"`. The other options are those of the learners for each kind.
+    `features` maps names to kinds: gaussian, categorical, bernoulli, counts, text, or `{kind: text, stop_words:
+    [...], ngrams: [1, 2], hash_buckets: n}`. All counts share one multinomial; every text has its own. A name that
+    is not declared goes by its value's own type with `default="auto"` (number: gaussian, string or boolean:
+    categorical, list of strings: token counts; a name that comes with two types is two features), or is skipped
+    with `default="ignore"`. The other options are those of the learners for each kind.
     """
 
     kind = "mixed"
@@ -126,10 +126,10 @@ class MixedNB(Model):
 
     def shape(self) -> dict[str, Any]:
         shape = super().shape()
-        kinds = [
-            [name, self._tokenizers[name].to_options() if kind == "text" else kind] for name, kind in self._kinds.items()
+        shape["features"] = [
+            [as_json(name), self._tokenizers[name].to_options() if kind == "text" else kind]
+            for name, kind in sorted(self._kinds.items(), key=lambda item: sort_key(item[0]))
         ]
-        shape["features"] = options.json_options({"": sorted(kinds, key=repr)})[""]
         if "bernoulli" not in self._kinds.values():
             shape["binarize"] = None
         return shape
@@ -151,7 +151,9 @@ def _declared_kinds(features: object) -> tuple[dict[Any, str], dict[Any, Tokeniz
         if kind == "text":
             tokenizers[name] = Tokenizer.from_options(name, spec if isinstance(spec, Mapping) else {})
         elif isinstance(spec, Mapping) and set(spec) != {"kind"}:
-            raise ValueError(f"feature {name!r}: kind {kind!r} takes no further keys, got {sorted(set(spec) - {'kind'})}")
+            raise ValueError(
+                f"feature {name!r}: kind {kind!r} takes no further keys, got {sorted(set(spec) - {'kind'})}"
+            )
         kinds[name] = kind
     return kinds, tokenizers
 

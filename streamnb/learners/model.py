@@ -1,33 +1,36 @@
 """The machinery of every learner: a class prior and a list of likelihood blocks, one event or many at a time."""
 
 import abc
-import math
 from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
 from river import base
 
-from streamnb.learners import codec, frames, options, unlearning
+from streamnb.learners import frames, merging, options, saving, unlearning
 from streamnb.learners.block import Block, Entries, Likelihood, Sums, new_sums
+from streamnb.learners.explaining import Explanation, explain
+from streamnb.learners.forgetting import Forgetting
 from streamnb.learners.kernels import answer as kernel
-from streamnb.learners.kernels.answer import DECLARED, EVENTS, FIELDS, GIVEN, N, N_LOW
-from streamnb.learners.kernels.layout import JOINT, LABEL, READ, SHIFT, WEIGHT
-from streamnb.learners.kernels.types import Array, Floats, Ints
-from streamnb.learners.options import json_options
+from streamnb.learners.kernels.answer import DECLARED, EVENTS, FIELDS, GIVEN, N
+from streamnb.learners.kernels.layout import EVENT_FIELDS, JOINT
+from streamnb.learners.kernels.types import Floats, Ints
 from streamnb.learners.rows import Rows, Scored
 from streamnb.learners.tables import Names, grown
 from streamnb.learners.values import Label, plain_label, sorted_by_type
 
-LANDMARK_LAG = 16
-"""Half-lives that the landmark may lie behind the latest event before every weight is rescaled."""
-
 
 class Model(base.MiniBatchClassifier):
-    """What the six learners share. A subclass names its options and blocks, and sorts an event's features to the blocks."""
+    """What the six learners share.
+
+    A subclass names its options and blocks, and sorts an event's features to the blocks.
+    """
+
+    kind: str
+    """What `build` and the configuration call this learner."""
 
     def __init__(self, given: Mapping[str, Any], blocks: list[Block]) -> None:
-        self._options = dict(given)
+        self.options = dict(given)
         self.half_life = options.half_life_seconds(given["half_life"])
         self.forgets = self.half_life is not None
         self.blocks = blocks
@@ -36,29 +39,31 @@ class Model(base.MiniBatchClassifier):
         smooth = options.flag("smooth_priors", given.get("smooth_priors", False))
         if self._given is not None:
             self._prior = kernel.MAPPING
+            self.options["priors"] = self._given
         elif given["priors"] == "uniform":
             self._prior = kernel.UNIFORM
         else:
             self._prior = kernel.SMOOTHED if smooth else kernel.EMPIRICAL
-        self._declared = options.declared_classes(given["classes"])
+        self.declared = options.declared_classes(given["classes"])
+        if given["classes"] is not None:
+            self.options["classes"] = list(self.declared)
         if self._given is not None:
-            for label in self._declared:
+            for label in self.declared:
                 if not any(label == other and type(label) is type(other) for other in self._given):
                     raise ValueError(f"classes: {label!r} has no prior; priors name {list(self._given)}")
-            self._declared = sorted_by_type(self._given)
-        self._start()
+            self.declared = sorted_by_type(self._given)
+        self.start()
 
-    def _start(self) -> None:
+    def start(self) -> None:
         """Have learned nothing, with the blocks as they are."""
         self.labels = Names()
         self.version = 0
         self.rounded = False
-        self._classes: Floats = np.zeros((2, FIELDS))
-        self._landmark: float | None = None
-        self._latest: float | None = None
-        for label in self._declared:
-            self._add_label(label)
-        self._sort_labels()
+        self.class_table: Floats = np.zeros((2, FIELDS))
+        self.forgetting = Forgetting(self.half_life)
+        for label in self.declared:
+            self.add_label(label)
+        self.sort_labels()
         self._one: Rows | None = None
         self._one_sums = new_sums(0, 0)
         self._bind()
@@ -78,7 +83,10 @@ class Model(base.MiniBatchClassifier):
         self.encode(x)
 
     def predict_learn_rows(self, rows: Rows) -> Scored:
-        """Test-then-train: each row is predicted by the model that has learned all rows before it, then learned if it has a label."""
+        """Test-then-train.
+
+        Each row is predicted by the model that has learned all rows before it, then learned if it has a label.
+        """
         sums, probabilities, best = self.run(rows)
         n = len(rows)
         return Scored(tuple(self._sorted), probabilities[:n], best[:n], sums.unseen[:n])
@@ -96,7 +104,7 @@ class Model(base.MiniBatchClassifier):
             block.predict_learn(buffer, batch, sums)
             sums.first = 0
         kernel.answer(
-            self._classes, self._order, self._prior, self._alpha, n_classes, n, batch.events, sums.sums, sums.unseen,
+            self.class_table, self.order, self._prior, self._alpha, n_classes, n, batch.events, sums.sums, sums.unseen,
             probabilities, best,
         )  # fmt: skip
         return sums, probabilities, best
@@ -109,27 +117,29 @@ class Model(base.MiniBatchClassifier):
         batch = rows.batch
         for block, buffer in zip(self.blocks, rows.buffers, strict=True):
             block.learn(buffer, batch)
-        kernel.learn(self._classes, len(self._sorted), batch.n_rows, batch.events)
+        kernel.learn(self.class_table, len(self._sorted), batch.n_rows, batch.events)
 
     def _take_up(self, rows: Rows) -> None:
         """Make room for the batch's new labels and names, and set when its events count."""
         if rows.version != self.version and len(rows):
-            raise ValueError("the model has changed since the batch's first row was appended; clear it and append again")
+            raise ValueError(
+                "the model has changed since the batch's first row was appended; clear it and append again"
+            )
         batch = rows.batch
         if rows.learned:
             self.version += 1
             new_labels = bool(rows.fresh_labels)
             if new_labels:
                 for label in rows.fresh_labels:
-                    self._add_label(label)
-                self._sort_labels()
+                    self.add_label(label)
+                self.sort_labels()
             for block, buffer in zip(self.blocks, rows.buffers, strict=True):
                 if new_labels or buffer.fresh or buffer.fresh_outer:
                     block.settle(buffer, len(self._sorted))
         batch.n_classes = len(self._sorted)
-        batch.order = self._order
+        batch.order = self.order
         if self.forgets:
-            self._forget(rows)
+            self.forgetting.weigh(rows)
 
     def label_slot(self, y: Any, fresh: Mapping[Label, int]) -> tuple[int, Label]:
         """Return a label's slot (-1: it has none) and the label in Python's own type; refuse what cannot be one."""
@@ -149,58 +159,21 @@ class Model(base.MiniBatchClassifier):
             raise ValueError(f"label {y!r} ({type(y).__name__}) equals the known label {known!r} of another type")
         return slot, y
 
-    def _add_label(self, label: Label) -> None:
+    def add_label(self, label: Label) -> None:
         slot = len(self.labels)
         self.labels.add(label)
-        self._classes = grown(self._classes, [slot + 1, FIELDS])
-        self._classes[slot] = 0.0
-        if label in self._declared:
-            self._classes[slot, DECLARED] = 1.0
-            self._classes[slot, GIVEN] = 0.0 if self._given is None else self._given[label]
+        self.class_table = grown(self.class_table, [slot + 1, FIELDS])
+        self.class_table[slot] = 0.0
+        if label in self.declared:
+            self.class_table[slot, DECLARED] = 1.0
+            self.class_table[slot, GIVEN] = 0.0 if self._given is None else self._given[label]
 
-    def _sort_labels(self) -> None:
+    def sort_labels(self) -> None:
         self._sorted: list[Label] = sorted_by_type(self.labels.names)
-        self._order: Ints = np.array([self.labels.slots[label] for label in self._sorted], np.int64)
+        self.order: Ints = np.array([self.labels.slots[label] for label in self._sorted], np.int64)
         self._one = None
         for block in self.blocks:
             block.reserve(len(self._sorted))
-
-    # -- forgetting -------------------------------------------------------------------------------------------
-
-    def _split(self, t: float) -> tuple[float, float]:
-        """Return a time in half-lives: whole ones, and the rest in [0, 1)."""
-        assert self.half_life is not None
-        rest = math.fmod(t, self.half_life)
-        if rest < 0.0:
-            rest += self.half_life
-        return round((t - rest) / self.half_life), rest / self.half_life
-
-    def _read_factor(self) -> float:
-        """What every weight in the state is to be multiplied by to be read at the latest event time learned."""
-        if self._latest is None or self._landmark is None:
-            return 1.0
-        whole, rest = self._split(self._latest)
-        return math.ldexp(2.0**-rest, int(self._landmark - whole))
-
-    def _forget(self, rows: Rows) -> None:
-        """Turn each row's weight into its weight at the landmark (Cormode et al. 2009); note what the state is read with."""
-        events = rows.batch.events
-        for i, time in enumerate(rows.times):
-            events[i, READ] = self._read_factor()
-            if events[i, LABEL] < 0.0:
-                continue
-            if time is None:
-                time = 0.0 if self._latest is None else self._latest
-            whole, rest = self._split(time)
-            if self._latest is None or time > self._latest:
-                self._latest = time
-            newest, _ = self._split(self._latest)
-            if self._landmark is None:
-                self._landmark = newest
-            elif newest - self._landmark > LANDMARK_LAG:
-                events[i, SHIFT] = _power_of_two(self._landmark - newest)
-                self._landmark = newest
-            events[i, WEIGHT] *= 2.0**rest * _power_of_two(whole - self._landmark)
 
     # -- one event --------------------------------------------------------------------------------------------
 
@@ -216,20 +189,30 @@ class Model(base.MiniBatchClassifier):
 
     def predict_one(self, x: Any, **_: Any) -> Label | None:
         """Return the most probable label, None before any class is known."""
-        _, _, best = self._read_one(x)
-        column = int(best[0])
+        column = int(self._read_one(x)[2][0])
         return self._sorted[column] if column >= 0 else None
 
     def predict_proba_one(self, x: Any, **_: Any) -> dict[Label, float]:
         """Return the probability of every known label; they sum to 1. {} before any class is known."""
-        _, probabilities, _ = self._read_one(x)
-        return dict(zip(self._sorted, probabilities.tolist()[0], strict=True))
+        return dict(zip(self._sorted, self._read_one(x)[1].tolist()[0], strict=True))
 
     def joint_log_likelihood_one(self, x: Any) -> dict[Label, float]:
         """Return log P(label) + log P(x | label) of every known label, in nats."""
-        sums, _, _ = self._read_one(x)
-        joint = sums.sums[0, :, JOINT].tolist()
-        return {label: joint[slot] for label, slot in zip(self._sorted, self._order.tolist(), strict=True)}
+        joint = self._read_one(x)[0].sums[0, :, JOINT].tolist()
+        return {label: joint[slot] for label, slot in zip(self._sorted, self.order.tolist(), strict=True)}
+
+    def explain_one(self, x: Any, top: int | None = None) -> dict[Label, Explanation]:
+        """Return, per known label, the terms that add up to its joint log-likelihood.
+
+        At most `top` features of each.
+        """
+        return explain(self, x, top)
+
+    def unlabelled_events(self, n_rows: int) -> Floats:
+        """Return the kernels' view of rows that are only read."""
+        events = np.empty((max(n_rows, 1), EVENT_FIELDS))
+        events[:] = (-1.0, 1.0, 1.0, self.forgetting.read_factor(), 0.0)
+        return events
 
     def _single(self) -> Rows:
         rows = self._one
@@ -248,7 +231,10 @@ class Model(base.MiniBatchClassifier):
     # -- many events ------------------------------------------------------------------------------------------
 
     def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
-        """Learn a data frame, a 2-d array or a CSR matrix of events with one label each; one bad row refuses them all."""
+        """Learn a data frame, a 2-d array or a CSR matrix of events with one label each.
+
+        One bad row refuses them all.
+        """
         self.learn_rows(frames.rows_of(self, X, _due(y), w, t))
 
     def predict_many(self, X: Any) -> Any:
@@ -279,7 +265,7 @@ class Model(base.MiniBatchClassifier):
     def _read_many(self, X: Any) -> tuple[Floats, Floats, Ints]:
         rows = frames.rows_of(self, X)
         sums, probabilities, best = self.run(rows)
-        return sums.sums[:, self._order, JOINT], probabilities[: len(rows)], best
+        return sums.sums[:, self.order, JOINT], probabilities[: len(rows)], best
 
     # -- what is known ----------------------------------------------------------------------------------------
 
@@ -301,75 +287,36 @@ class Model(base.MiniBatchClassifier):
     @property
     def n_events(self) -> int:
         """How many events of a weight above 0 were learned and not taken back."""
-        return int(self._classes[:, EVENTS].sum())
+        return int(self.class_table[:, EVENTS].sum())
 
     @property
     def class_count(self) -> dict[Label, float]:
         """The summed weights of each label's events, at the latest event time learned."""
-        read = self._read_factor() if self.forgets else 1.0
+        read = self.forgetting.read_factor()
         return {
-            label: float(self._classes[slot, N]) * read for label, slot in zip(self._sorted, self._order, strict=True)
+            label: float(self.class_table[slot, N]) * read for label, slot in zip(self._sorted, self.order, strict=True)
         }
 
     def class_log_prior(self) -> dict[Label, float]:
         """Return log P(label) of every known label."""
         out = np.zeros(len(self._sorted))
-        read = self._read_factor() if self.forgets else 1.0
-        kernel.log_priors(self._classes, self._order, len(out), self._prior, self._alpha, read, out)
-        return {label: float(out[slot]) for label, slot in zip(self._sorted, self._order, strict=True)}
+        read = self.forgetting.read_factor()
+        kernel.log_priors(self.class_table, self.order, len(out), self._prior, self._alpha, read, out)
+        return {label: float(out[slot]) for label, slot in zip(self._sorted, self.order, strict=True)}
 
     def likelihood_table(self) -> list[Likelihood]:
         """Return what every feature (and category or token) says, per label, in sorted order."""
-        read = self._read_factor() if self.forgets else 1.0
-        return [line for block in self.blocks for line in block.table(self._sorted, self._order, read)]
+        read = self.forgetting.read_factor()
+        return [line for block in self.blocks for line in block.table(self._sorted, self.order, read)]
 
     # -- merging, copying, saving ------------------------------------------------------------------------------
 
     def merge(self, other: Self) -> None:
-        """Learn everything that another model of the same options has learned; raise ValueError if the options differ."""
-        if type(other) is not type(self):
-            raise ValueError(f"cannot merge a {type(other).__name__} into a {type(self).__name__}")
-        mine, its = json_options(self._options), json_options(other._options)
-        for name in mine:
-            if mine[name] != its[name]:
-                raise ValueError(f"cannot merge models of different {name}: {mine[name]!r} and {its[name]!r}")
-        fresh: dict[Label, int] = {}
-        for label in other._sorted:
-            if self.label_slot(label, fresh)[0] < 0:
-                fresh[label] = len(self.labels) + len(fresh)
-        other = other.copy()
-        self._share_landmark(other)
-        for label in fresh:
-            self._add_label(label)
-        self._sort_labels()
-        slots = np.array([self.labels.slots[label] for label in other.labels.names], np.int64)
-        for block, its_block in zip(self.blocks, other.blocks, strict=True):
-            block.merge(its_block, slots, len(self._sorted))
-        for c, slot in enumerate(slots):
-            row = self._classes[slot]
-            row[EVENTS] += other._classes[c, EVENTS]
-            for field in (N, N_LOW):
-                row[N], row[N_LOW] = kernel.add_pair(row[N], row[N_LOW], other._classes[c, field])
-        self.rounded |= other.rounded
-        self.version += 1
+        """Learn everything that another model of the same options has learned.
 
-    def _share_landmark(self, other: Self) -> None:
-        """Bring both models to the later landmark and the later of the latest event times."""
-        if other._landmark is None or other._latest is None:
-            return
-        if self._landmark is None or self._latest is None:
-            self._landmark, self._latest = other._landmark, other._latest
-            return
-        landmark = max(self._landmark, other._landmark)
-        for model in (self, other):
-            assert model._landmark is not None
-            if model._landmark < landmark:
-                factor = _power_of_two(model._landmark - landmark)
-                model._classes[:, [N, N_LOW]] *= factor
-                for block in model.blocks:
-                    block.scale(factor, len(model._sorted))
-        self._landmark = landmark
-        self._latest = max(self._latest, other._latest)
+        Raise ValueError if the options differ.
+        """
+        merging.merge(self, other)
 
     def __add__(self, other: Self) -> Self:
         """Return the model of both streams."""
@@ -383,7 +330,8 @@ class Model(base.MiniBatchClassifier):
         twin.__dict__.update(self.__dict__)
         twin.labels = self.labels.copy()
         twin.blocks = [block.copy() for block in self.blocks]
-        twin._classes = self._classes.copy()
+        twin.class_table = self.class_table.copy()
+        twin.forgetting = self.forgetting.copy()
         twin._one = None
         twin._bind()
         return twin
@@ -402,74 +350,37 @@ class Model(base.MiniBatchClassifier):
 
     def to_bytes(self) -> bytes:
         """Return options and state as bytes: the same sequence of events gives the same bytes."""
-        names, arrays = [], [self._classes[self._order][:, [EVENTS, N, N_LOW]]]
-        for block in self.blocks:
-            block_names, block_arrays = block.dump(self._order)
-            names.append(codec.names_to_json(block_names))
-            arrays += block_arrays
-        header = {
-            "model": type(self).__name__,
-            "options": json_options(self._options),
-            "classes": self._sorted,
-            "landmark": self._landmark,
-            "latest": self._latest,
-            "rounded": self.rounded,
-            "blocks": names,
-        }
-        return codec.encode(header, arrays)
+        return saving.to_bytes(self)
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Self:
-        """Return the model that `to_bytes` was called on; raise ValueError if the bytes are damaged or of another model."""
-        header, arrays = codec.decode(data)
-        if header["model"] != cls.__name__:
-            raise ValueError(f"these bytes hold a {header['model']}, not a {cls.__name__}")
-        model = cls(**options.options_from_json(header["options"]))
-        model._load(header, arrays)
-        return model
+        """Return the model that `to_bytes` was called on.
+
+        Raise ValueError if the bytes are damaged or of another model.
+        """
+        return saving.from_bytes(cls, data)
 
     def restore(self, data: bytes) -> None:
-        """Take over the state of a model of the same shape; keep the own reading options. ValueError names the difference."""
-        header, arrays = codec.decode(data)
-        if header["model"] != type(self).__name__:
-            raise ValueError(f"the state belongs to a {header['model']}, this is a {type(self).__name__}")
-        found = type(self)(**options.options_from_json(header["options"])).shape()
-        mine = self.shape()
-        for name in mine:
-            if mine[name] != found[name]:
-                raise ValueError(f"the state was made with {name} {found[name]!r}, now it is {mine[name]!r}")
-        self._load(header, arrays)
+        """Take over the state of a model of the same shape.
+
+        Keep the own reading options. ValueError names the difference.
+        """
+        saving.restore(self, data)
 
     def shape(self) -> dict[str, Any]:
-        """Return, as JSON values, the kind and the options that the state depends on: equal iff states are exchangeable."""
-        given = json_options({k: v for k, v in self._options.items() if k not in options.READING})
-        given["classes"] = self._declared if self._given is None else None
-        given["half_life"] = self.half_life
-        return {"kind": type(self).kind, **given, "priors": None if self._given is None else self._declared}
+        """Return, as JSON values, the kind and the options that the state depends on.
 
-    kind: str
-
-    def _load(self, header: Mapping[str, Any], arrays: list[Array]) -> None:
-        version = self.version
-        self._start()
-        self.version = version + 1
-        self.labels = Names()
-        for label in header["classes"]:
-            self._add_label(label)
-        n_classes = len(self.labels)
-        self._classes[:n_classes, [EVENTS, N, N_LOW]] = arrays[0]
-        self._landmark, self._latest = header["landmark"], header["latest"]
-        self.rounded = header["rounded"]
-        at = 1
-        for block, names in zip(self.blocks, header["blocks"], strict=True):
-            block.load(codec.names_from_json(names), arrays[at : at + block.n_arrays], n_classes)
-            at += block.n_arrays
-        self._sort_labels()
+        Equal iff states are exchangeable.
+        """
+        return saving.shape(self)
 
     # -- river ------------------------------------------------------------------------------------------------
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.options.items())})"
+
     def _get_params(self) -> dict[str, Any]:
-        return dict(self._options)
+        return dict(self.options)
 
     @property
     def _multiclass(self) -> bool:
@@ -480,10 +391,3 @@ def _due(y: Any) -> Any:
     if y is None:
         raise TypeError("labels: one per event is due, got None")
     return y
-
-
-def _power_of_two(exponent: float) -> float:
-    return math.ldexp(1.0, int(max(exponent, -2000.0)))
-
-
-

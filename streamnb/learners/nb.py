@@ -34,10 +34,10 @@ class SingleBlock(Model):
 class GaussianNB(SingleBlock):
     """Naive Bayes for real numbers, each normally distributed within a class.
 
-    `priors`: "empirical", "uniform" or a mapping label -> probability. `var_smoothing` times the largest variance of any
-    feature is added to every variance; 0 is the limit. `ddof` is taken off a cell's weight when its variance is read.
-    `classes` are known before they are seen. `half_life`: seconds of event time in which an event loses half its weight.
-    A feature that is absent, None or NaN contributes nothing.
+    `priors`: "empirical", "uniform" or a mapping label -> probability. `var_smoothing` times the largest variance
+    of any feature is added to every variance; 0 is the limit. `ddof` is taken off a cell's weight when its variance
+    is read. `classes` are known before they are seen. `half_life`: seconds of event time in which an event loses
+    half its weight. A feature that is absent, None or NaN contributes nothing.
     """
 
     kind = "gaussian"
@@ -68,10 +68,10 @@ class GaussianNB(SingleBlock):
 class MultinomialNB(SingleBlock):
     """Naive Bayes for counts, such as a document's words.
 
-    `alpha` is added to every count when it is read; 0 is the limit. `smooth_priors` adds it to the classes' counts too.
-    A token that was never learned is ignored, or with `unseen="smooth"` takes one more slot of every denominator.
-    `weighting` applies when predicting: "tf", "log1p" = log(1 + f) or "tfidf" = f log(N / df); what is stored stays raw.
-    A feature that is absent or None is 0. `priors`, `classes` and `half_life` as in GaussianNB.
+    `alpha` is added to every count when it is read; 0 is the limit. `smooth_priors` adds it to the classes' counts
+    too. A token that was never learned is ignored, or with `unseen="smooth"` takes one more slot of every
+    denominator. `weighting` applies when predicting: "tf", "log1p" = log(1 + f) or "tfidf" = f log(N / df); what is
+    stored stays raw. A feature that is absent or None is 0. `priors`, `classes` and `half_life` as in GaussianNB.
     """
 
     kind = "multinomial"
@@ -201,5 +201,3 @@ class CategoricalNB(SingleBlock):
             "half_life": half_life,
         }
         super().__init__(given, block)
-
-

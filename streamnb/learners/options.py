@@ -3,12 +3,14 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from streamnb.learners.values import Label, finite_number, plain_label, sorted_by_type
+from streamnb.learners.values import Label, finite_number, plain_label, sort_key, sorted_by_type
 
-READING = frozenset(
-    {"alpha", "priors", "smooth_priors", "var_smoothing", "ddof", "unseen", "weighting", "norm"}
-)
-"""Options that are applied when reading, so the state does not depend on them (but on the labels of a priors mapping)."""
+READING = frozenset({"alpha", "priors", "smooth_priors", "var_smoothing", "ddof", "unseen", "weighting", "norm"})
+"""Options that are applied when reading, so the state does not depend on them (but on the labels of a priors mapping).
+
+Ptions that are applied when reading, so the state does not depend on them (but on the labels of a priors
+mapping).
+"""
 
 
 def number(name: str, value: object, *, least: float = 0.0, allowed: str) -> float:
@@ -88,7 +90,8 @@ def json_options(options: Mapping[str, Any]) -> dict[str, Any]:
 
     def plain(value: Any) -> Any:
         if isinstance(value, Mapping):
-            return {"pairs": [[plain(key), plain(item)] for key, item in value.items()]}
+            items = sorted(value.items(), key=lambda pair: sort_key(pair[0]))
+            return {"pairs": [[plain(key), plain(item)] for key, item in items]}
         if isinstance(value, tuple):
             return {"tuple": [plain(item) for item in value]}
         if isinstance(value, list | set | frozenset):

@@ -1,6 +1,7 @@
 """A batch of validated events, bound to one model, and what comes of predicting and learning it."""
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from streamnb.learners.values import Label, plain_time, plain_weight
 if TYPE_CHECKING:
     from streamnb.learners.model import Model
 
-_PACK = struct.Struct(f"{EVENT_FIELDS}d").pack_into
+_PACK: Callable[..., None] = struct.Struct(f"{EVENT_FIELDS}d").pack_into
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,10 @@ class Rows:
             self.times.clear()
 
     def append(self, x: Any, y: Any = None, w: Any = 1.0, t: Any = None) -> None:
-        """Validate an event and add it; without a label it is only predicted. Raise ValueError or TypeError, then nothing changes."""
+        """Validate an event and add it.
+
+        Without a label it is only predicted. Raise ValueError or TypeError, then nothing changes.
+        """
         self.add(x, y, w, t, supervised=y is not None)
 
     def add(self, x: Any, y: Any, w: Any, t: Any, supervised: bool) -> None:

@@ -15,9 +15,7 @@ def grown(array: Array, capacity: Sequence[int]) -> Array:
     """Return the array, or a larger copy padded with zeros: an axis that is too short at least doubles."""
     if all(have >= need for have, need in zip(array.shape, capacity, strict=True)):
         return array
-    shape = [
-        have if have >= need else max(need, 2 * have) for have, need in zip(array.shape, capacity, strict=True)
-    ]
+    shape = [have if have >= need else max(need, 2 * have) for have, need in zip(array.shape, capacity, strict=True)]
     larger = np.zeros(shape, array.dtype)
     larger[tuple(slice(have) for have in array.shape)] = array
     return larger
@@ -144,7 +142,10 @@ class Buffer:
     def look_up(
         self, known: dict[Any, int], n_slots: int, names: Sequence[Any], wanted: Sequence[bool], outer: int | None
     ) -> Ints:
-        """Return the slots of columns; a new name gets one if it is wanted. With `outer`, names are pairs in this batch."""
+        """Return the slots of columns.
+
+        A new name gets one if it is wanted. With `outer`, names are pairs in this batch.
+        """
         slots = np.empty(len(names), np.int64)
         for j, name in enumerate(names):
             slot = known.get(name, -1)

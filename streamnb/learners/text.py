@@ -21,7 +21,10 @@ class Tokenizer:
 
     @classmethod
     def from_options(cls, name: Any, options: Mapping[str, Any]) -> "Tokenizer":
-        """Read `{kind: text, stop_words: [...], ngrams: [1, 2], hash_buckets: n}`; raise ValueError naming what is wrong."""
+        """Read `{kind: text, stop_words: [...], ngrams: [1, 2], hash_buckets: n}`.
+
+        Raise ValueError naming what is wrong.
+        """
         for key in options:
             if key not in ALLOWED_KEYS:
                 raise ValueError(f"text feature {name!r}: unknown key {key!r}; allowed are {', '.join(ALLOWED_KEYS)}")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from streamnb.learners.kernels.answer import DECLARED, EVENTS, N, N_LOW
+from streamnb.learners.kernels.answer import DECLARED, EVENTS, N_LOW, N
 from streamnb.learners.kernels.sums import add_pair
 from streamnb.learners.values import plain_weight
 
@@ -21,7 +21,7 @@ def unlearn(model: "Model", x: Any, y: Any, w: Any) -> None:
     weight = plain_weight(w)
     if weight == 0.0:
         return
-    row = model._classes[slot]
+    row = model.class_table[slot]
     if slot < 0 or row[EVENTS] == 0.0:
         raise ValueError(f"label {label!r} was never learned")
     held = float(row[N])
@@ -31,7 +31,7 @@ def unlearn(model: "Model", x: Any, y: Any, w: Any) -> None:
     for block, part in zip(model.blocks, entries, strict=True):
         block.check_unlearn(part, slot, weight, last)
     for block, part in zip(model.blocks, entries, strict=True):
-        block.unlearn(part, slot, weight, model._order)
+        block.unlearn(part, slot, weight, model.order)
     row[EVENTS] -= 1.0
     row[N], row[N_LOW] = (0.0, 0.0) if last else add_pair(row[N], row[N_LOW], -weight)
     if last:
@@ -46,11 +46,11 @@ def _forget_class(model: "Model", slot: int) -> None:
     """Make a class's statistics exactly zero, and forget its name unless it was declared."""
     for block in model.blocks:
         block.forget_class(slot, slot)
-    if model._classes[slot, DECLARED] > 0.0:
+    if model.class_table[slot, DECLARED] > 0.0:
         return
     last = model.labels.forget(slot)
     for block in model.blocks:
         block.forget_class(slot, last)
-    model._classes[slot] = model._classes[last]
-    model._classes[last] = 0.0
-    model._sort_labels()
+    model.class_table[slot] = model.class_table[last]
+    model.class_table[last] = 0.0
+    model.sort_labels()

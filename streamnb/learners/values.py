@@ -69,7 +69,10 @@ def plain_label(label: object) -> Label:
 
 
 def plain_category(value: object) -> Category | None:
-    """Return a category in canonical form (1.0 is 1), None if it is missing; refuse every other value with TypeError."""
+    """Return a category in canonical form (1.0 is 1), None if it is missing.
+
+    Refuse every other value with TypeError.
+    """
     if value is None:
         return None
     if isinstance(value, np.bool_ | np.str_):

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import msgspec
 
 from streamnb.config import FilesConfig, OutputConfig
-from streamnb.errors import ConfigError, DutyLost, InputFileError, StreamnbError
+from streamnb.errors import ConfigError, DutyLost, InputFileError, OutputClosed, StreamnbError
 from streamnb.transport import Batch, Committed, Duty, Extent, Output, Partition, Record
 from streamnb.transport import Sink as SinkName
 from streamnb.transport.inputs import CHUNK_BYTES, Input, InputFile, InputStream
@@ -83,6 +83,7 @@ class FilesTransport:
         self._sinks: dict[str, Sink] = {}
         self._committed: Committed | None = None
         self._duty: Duty | None = None
+        self._closed: OutputClosed | None = None
         self._reading = False
         self._told = 0
         """The position that the engine knows."""
@@ -104,16 +105,15 @@ class FilesTransport:
 
     def resume(self, marks: Mapping[str, object] | None) -> None:
         """Check the files against the marks, or raise InputFileError; then cut the outputs to them."""
-        found = self._read_marks(marks) if marks is not None and self._path != "-" else None
-        if found:
-            self._check_input(found)
-        written = {name: getattr(found, name, None) for name in self._sinks}
+        found = self._fitting(marks)
         for name, sink in self._sinks.items():
-            sink.check_mark(written[name], resumed=found is not None)
-        for name, sink in self._sinks.items():
-            sink.truncate(written[name])
+            sink.truncate(getattr(found, name, None))
         if found and found.position is not None:
             self._committed = Committed(found.position, found.metadata)
+
+    def check_marks(self, marks: Mapping[str, object] | None) -> None:
+        """Raise InputFileError if `resume` would; touch nothing."""
+        self._fitting(marks)
 
     def marks(self) -> dict[str, object]:
         """Make the outputs durable; return their sizes and the input position that belongs to them."""
@@ -189,6 +189,8 @@ class FilesTransport:
         """Append the outputs. Raise DutyLost for a duty that is not in force, IoError, OutputClosed."""
         if duty is not self._duty:
             raise DutyLost(f"{self._path}: the answers belong to a duty that was settled meanwhile")
+        if self._closed:  # else the offsets of answers that nobody got could be published without them
+            raise self._closed
         lines: dict[SinkName, list[bytes]] = {"dead_letters": [], "predictions": []}
         for output in outputs:
             line = _dead_letter_line(output) if output.sink == "dead_letters" else output.value
@@ -217,6 +219,15 @@ class FilesTransport:
         for sink in self._sinks.values():
             sink.close()
 
+    def _fitting(self, marks: Mapping[str, object] | None) -> _Marks | None:
+        """The marks, once input and outputs are known to fit them."""
+        found = self._read_marks(marks) if marks is not None and self._path != "-" else None
+        if found:
+            self._check_input(found)
+        for name, sink in self._sinks.items():
+            sink.check_mark(getattr(found, name, None), resumed=found is not None)
+        return found
+
     def _restart(self, position: int) -> None:
         self._input.seek(position)
         self._lines = Lines(self._partition, position, self._longest)
@@ -238,7 +249,8 @@ class FilesTransport:
                 if sink := self._sinks.get(name):
                     begun.append(sink)
                     sink.append(lines)
-        except StreamnbError:
+        except StreamnbError as error:
+            self._closed = error if isinstance(error, OutputClosed) else None
             for sink in begun:
                 sink.roll_back()
             raise

@@ -123,7 +123,6 @@ class InputStream:
     def __init__(self, descriptor: int, clock: Callable[[], float], stop: threading.Event) -> None:
         self._descriptor, self._clock, self._stop = descriptor, clock, stop
         self._position = 0
-        self._ended = False
 
     def open(self) -> None:
         """Raise InputFileError if the descriptor is closed."""
@@ -149,8 +148,6 @@ class InputStream:
 
     def read(self, seconds: float) -> bytes | None:
         """See `Input.read`."""
-        if self._ended:
-            return b""
         deadline = self._clock() + seconds
         if not wait_for(self._descriptor, select.POLLIN, deadline, self._clock, self._stop):
             return None
@@ -161,16 +158,13 @@ class InputStream:
         except OSError as error:
             raise IoError(f"files.input: -: reading failed: {why(error)}") from error
         self._position += len(chunk)
-        self._ended = not chunk
         return chunk
 
     def close(self) -> None:
         """Leave standard input open: it is not ours."""
 
 
-def wait_for(
-    descriptor: int, event: int, deadline: float, clock: Callable[[], float], stop: threading.Event
-) -> bool:
+def wait_for(descriptor: int, event: int, deadline: float, clock: Callable[[], float], stop: threading.Event) -> bool:
     """Wait for the descriptor; False if the deadline, or the stop flag, came before it was ready."""
     poll = select.poll()
     poll.register(descriptor, event)

@@ -18,7 +18,9 @@ EQUAL_DISTANCE, EQUAL_POWER = 1e-28, 1e-12
 
 
 @jit
-def log_priors(classes: Floats, order: Ints, n_classes: int, prior: int, alpha: float, read: float, out: Floats) -> None:
+def log_priors(
+    classes: Floats, order: Ints, n_classes: int, prior: int, alpha: float, read: float, out: Floats
+) -> None:
     """Write log P(class) to `out[class]`, NaN for a class that is not known yet."""
     total = 0.0
     known = 0
@@ -46,8 +48,9 @@ def log_priors(classes: Floats, order: Ints, n_classes: int, prior: int, alpha: 
 def keep_winners(sums: Floats, n_classes: int) -> None:
     """Give -inf to every class that a limit rules out.
 
-    Epsilon's limit first: the smallest squared distance over zero-variance cells (a pair of floats, so that equal distances
-    compare equal in whatever order they were summed), then the most such cells; then alpha's: the smallest power.
+    Epsilon's limit first: the smallest squared distance over zero-variance cells (a pair of floats, so that equal
+    distances compare equal in whatever order they were summed), then the most such cells; then alpha's: the
+    smallest power.
     """
     high, low, cells, power = math.inf, 0.0, 0.0, 0.0
     for c in range(n_classes):
@@ -88,8 +91,8 @@ def answer(
 ) -> None:
     """Finish what the blocks have summed: add the prior, settle limits, normalise, name the best; learn the prior.
 
-    `sums[row, class, JOINT]` becomes the joint log-likelihood; `probabilities[row, j]` and `best[row]` go by sorted column.
-    A class that is not known when its row comes is NaN in both; `best` is -1 while no class is known.
+    `sums[row, class, JOINT]` becomes the joint log-likelihood; `probabilities[row, j]` and `best[row]` go by sorted
+    column. A class that is not known when its row comes is NaN in both; `best` is -1 while no class is known.
     """
     priors = probabilities[n_rows]  # one row more than there are rows, to work in
     stale = True

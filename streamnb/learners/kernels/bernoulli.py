@@ -1,9 +1,9 @@
 """Features that are on or off: how often each was on with each class. Absent features speak too.
 
-`counts[slot, class]` is k, `totals[c + 1, 0]` the n of class c, `totals[0, 0]` the number of known features.
-The sum over absent features, sum_f log((n - k_f + alpha) / (n + 2 alpha)), is taken over a histogram of the whole k below
-`BINS` (equal counts share a logarithm) and a list of the features with other counts. It is a sum of integers (`fixed`), so
-which of the two holds a feature, and in what order, cannot change a bit of it.
+`counts[slot, class]` is k, `totals[c + 1, 0]` the n of class c, `totals[0, 0]` the number of known features. The
+sum over absent features, sum_f log((n - k_f + alpha) / (n + 2 alpha)), is taken over a histogram of the whole k
+below `BINS` (equal counts share a logarithm) and a list of the features with other counts. It is a sum of integers
+(`fixed`), so which of the two holds a feature, and in what order, cannot change a bit of it.
 """
 
 import math
@@ -12,8 +12,8 @@ import numpy as np
 
 from streamnb.learners.kernels.counts import EVENTS, WIDTH, is_known, widen
 from streamnb.learners.kernels.jit import inlined, jit
-from streamnb.learners.kernels.sums import FACTORS, LARGEST_FACTOR, SMALLEST_FACTOR, fixed, unfixed
 from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, start_sums
+from streamnb.learners.kernels.sums import FACTORS, LARGEST_FACTOR, SMALLEST_FACTOR, fixed, unfixed
 from streamnb.learners.kernels.types import Floats, Ints
 
 LISTED = 1
@@ -105,17 +105,17 @@ def sum_absent(
     for k in range(1, BINS):
         same = bins[c, k]
         if same > 0:
-            h, l = fixed(log_off(k, n, alpha, read))
-            high += same * h
-            low += same * l
+            more, rest = fixed(log_off(k, n, alpha, read))
+            high += same * more
+            low += same * rest
             if alpha == 0.0 and k >= n:
                 zeros += same
     for place in range(int(scalars[N_LISTED])):
         count = counts[listed[place], c]
         if count > 0.0:
-            h, l = fixed(log_off(count, n, alpha, read))
-            high += h
-            low += l
+            more, rest = fixed(log_off(count, n, alpha, read))
+            high += more
+            low += rest
             if alpha == 0.0 and count >= n:
                 zeros += 1
     cache[c, VALID] = 1
@@ -126,9 +126,7 @@ def sum_absent(
 
 
 @jit
-def scale(
-    counts: Floats, totals: Floats, factor: float, n_slots: int, n_classes: int
-) -> None:
+def scale(counts: Floats, totals: Floats, factor: float, n_slots: int, n_classes: int) -> None:
     """Multiply every weight by a power of two."""
     for slot in range(n_slots):
         for c in range(n_classes):
@@ -236,9 +234,9 @@ def read_row(
             if SMALLEST_FACTOR <= ratio <= LARGEST_FACTOR:
                 work[1, c] *= ratio
                 continue
-            h, l = fixed(log_off(k, n, alpha, read))
-            absent[0, c] -= h
-            absent[1, c] -= l
+            more, rest = fixed(log_off(k, n, alpha, read))
+            absent[0, c] -= more
+            absent[1, c] -= rest
             if off == 0.0:
                 absent[2, c] -= 1
             if on == 0.0:

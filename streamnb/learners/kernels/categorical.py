@@ -9,8 +9,8 @@ import math
 import numpy as np
 
 from streamnb.learners.kernels.jit import inlined, jit
+from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, start_sums
 from streamnb.learners.kernels.sums import FACTORS, SMALLEST_FACTOR
-from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, start_sums
 from streamnb.learners.kernels.types import Floats, Ints
 
 AMOUNT, EVENTS = range(2)
@@ -60,7 +60,9 @@ def read_row(
     marks: Ints,
     work: Floats,
 ) -> int:
-    """Add log P(categories | class) of one event to `sums[class]`; return how many features or values were never learned.
+    """Add log P(categories | class) of one event to `sums[class]`.
+
+    Return how many features or values were never learned.
 
     With alpha = 0 an impossible value adds 1 to the power of alpha in `sums[class]`, and 1 / n to the coefficient.
     """
@@ -139,7 +141,16 @@ def predict_learn(
         if events[i, LABEL] >= 0.0:
             if events[i, SHIFT] != 1.0:
                 scale(features, values, events[i, SHIFT], n_features, n_values, n_classes)
-            learn_row(features, values, slots, entry_features, starts[i], starts[i + 1], int(events[i, LABEL]), events[i, WEIGHT])
+            learn_row(
+                features,
+                values,
+                slots,
+                entry_features,
+                starts[i],
+                starts[i + 1],
+                int(events[i, LABEL]),
+                events[i, WEIGHT],
+            )
 
 
 @jit
@@ -160,4 +171,13 @@ def learn(
         if events[i, LABEL] >= 0.0:
             if events[i, SHIFT] != 1.0:
                 scale(features, values, events[i, SHIFT], n_features, n_values, n_classes)
-            learn_row(features, values, slots, entry_features, starts[i], starts[i + 1], int(events[i, LABEL]), events[i, WEIGHT])
+            learn_row(
+                features,
+                values,
+                slots,
+                entry_features,
+                starts[i],
+                starts[i + 1],
+                int(events[i, LABEL]),
+                events[i, WEIGHT],
+            )

@@ -10,8 +10,8 @@ import numpy as np
 from streamnb.learners.kernels import counts as multinomial
 from streamnb.learners.kernels.counts import is_known
 from streamnb.learners.kernels.jit import inlined, jit
-from streamnb.learners.kernels.sums import FACTORS, SMALLEST_FACTOR, fixed, unfixed
 from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, start_sums
+from streamnb.learners.kernels.sums import FACTORS, SMALLEST_FACTOR, fixed, unfixed
 from streamnb.learners.kernels.types import Floats, Ints
 
 
@@ -55,7 +55,11 @@ def magnitudes(
     work: Floats,
     norms: Floats,
 ) -> None:
-    """Write to `norms[0, class]` the sum of |log theta| over all known features, to `norms[1, class]` how many are infinite."""
+    """Write to `norms[0, class]` the sum of |log theta| over all known features, to `norms[1, class]` how many are infinite.
+
+    Rite to `norms[0, class]` the sum of |log theta| over all known features, to `norms[1, class]` how many are
+    infinite.
+    """
     high = np.zeros(n_classes, np.int64)
     low = np.zeros(n_classes, np.int64)
     norms[1, :n_classes] = 0.0
@@ -69,9 +73,9 @@ def magnitudes(
                 factor = 1.0
                 if work[2, c] > 0.0:
                     norms[1, c] += 1.0
-            h, l = fixed(-math.log(factor * abs(work[2, c])))
-            high[c] += h
-            low[c] += l
+            more, rest = fixed(-math.log(factor * abs(work[2, c])))
+            high[c] += more
+            low[c] += rest
     for c in range(n_classes):
         norms[0, c] = unfixed(high[c], low[c])
 

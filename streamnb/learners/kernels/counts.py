@@ -9,8 +9,8 @@ import math
 import numpy as np
 
 from streamnb.learners.kernels.jit import inlined, jit
-from streamnb.learners.kernels.sums import FACTORS, SMALLEST_FACTOR
 from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, start_sums
+from streamnb.learners.kernels.sums import FACTORS, SMALLEST_FACTOR
 from streamnb.learners.kernels.types import Floats, Ints
 
 EVENTS, DF, GROUP, COLUMN = range(4)

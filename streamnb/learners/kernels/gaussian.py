@@ -1,12 +1,14 @@
 """Gaussian cells: moments of a feature in a class (Welford 1962; West 1979 for weights), read as normal densities.
 
-`cells[feature, column, field]`: column 0 holds the moments over all classes, column c + 1 those of class c.
-`n`, `mean` and `M2` are pairs (value, what its rounding dropped); the mean is relative to the anchor, the first value seen.
+`cells[feature, column, field]`: column 0 holds the moments over all classes, column c + 1 those of class c. `n`,
+`mean` and `M2` are pairs (value, what its rounding dropped); the mean is relative to the anchor, the first value
+seen.
 """
 
 import math
 
 from streamnb.learners.kernels.jit import inlined, jit
+from streamnb.learners.kernels.layout import CELLS, DISTANCE, DISTANCE_LOW, JOINT, LABEL, SHIFT, WEIGHT, start_sums
 from streamnb.learners.kernels.sums import (
     FACTORS,
     LARGEST,
@@ -16,7 +18,6 @@ from streamnb.learners.kernels.sums import (
     two_square,
     two_sum,
 )
-from streamnb.learners.kernels.layout import CELLS, DISTANCE, DISTANCE_LOW, JOINT, LABEL, SHIFT, WEIGHT, start_sums
 from streamnb.learners.kernels.types import Floats, Ints
 
 N, N_LOW, ANCHOR, MEAN, MEAN_LOW, M2, M2_LOW, EVENTS = range(8)
@@ -47,7 +48,10 @@ def learn_cell(cells: Floats, f: int, c: int, x: float, w: float) -> None:
     if cells[f, c, N_LOW] != 0.0 or total - n != w or total - w != n:
         total, total_low = add_pair(n, cells[f, c, N_LOW], w)
     share = w / total
-    mean, mean_low = add_pair(cells[f, c, MEAN], cells[f, c, MEAN_LOW], delta * share)
+    if w <= n:
+        mean, mean_low = add_pair(cells[f, c, MEAN], cells[f, c, MEAN_LOW], delta * share)
+    else:  # from the heavier side, so that the step and its rounding stay within the deviation
+        mean, mean_low = add_pair(away, rounded, -delta * (n / total))
     m2, m2_low = add_pair(cells[f, c, M2], cells[f, c, M2_LOW], delta * delta * (n * share))
     if not m2 <= LARGEST:
         m2, m2_low = LARGEST, 0.0
@@ -60,9 +64,7 @@ def learn_cell(cells: Floats, f: int, c: int, x: float, w: float) -> None:
 
 
 @inlined
-def refresh_variances(
-    cells: Floats, cache: Floats, n_features: int, slots: Ints, start: int, stop: int
-) -> None:
+def refresh_variances(cells: Floats, cache: Floats, n_features: int, slots: Ints, start: int, stop: int) -> None:
     """Keep the cached variances over all classes of the features of one event, and the largest of all."""
     widest, feature = cache[WIDEST], int(cache[WIDEST_FEATURE])
     for k in range(start, stop):
@@ -153,37 +155,34 @@ def read_row(
     `sums[class]`, and only the coefficient of the leading power of epsilon to the joint.
     """
     epsilon = var_smoothing * cache[WIDEST]
-    unseen = 0
-    for k in range(start, stop):
-        if slots[k] < 0 or cells[slots[k], 0, EVENTS] == 0.0:
-            unseen += 1
+    unseen = 0 if n_classes > 0 else stop - start
     for c in range(n_classes):
         total, product, factors = 0.0, 1.0, 0
         for k in range(start, stop):
             f = slots[k]
-            if f < 0 or cells[f, 0, EVENTS] == 0.0:
-                continue
-            column = c + 1 if cells[f, c + 1, N] > 0.0 else 0
-            n = cells[f, column, N]
+            column = c + 1
+            n = cells[f, column, N] if f >= 0 else 0.0
+            if n == 0.0:
+                column = 0
+                n = cells[f, column, N] if f >= 0 else 0.0
+                if n == 0.0:
+                    unseen += c == 0
+                    continue
             away, rounded = two_sum(values[k], -cells[f, column, ANCHOR])
             delta = (away - cells[f, column, MEAN]) + (rounded - cells[f, column, MEAN_LOW])
             variance = epsilon
             if n > ddof:
                 variance += cells[f, column, M2] / (n - ddof)
-            if variance > 0.0:
-                distance = delta * delta / variance
-                if not distance <= LARGEST:
-                    distance = LARGEST
-                total -= 0.5 * distance
-                factor = variance * TAU
-                if SMALLEST_FACTOR <= factor <= LARGEST_FACTOR:
-                    product *= factor
-                    factors += 1
-                    if factors == FACTORS:
-                        total -= 0.5 * math.log(product)
-                        product, factors = 1.0, 0
-                else:
-                    total -= HALF_LOG_TAU + 0.5 * math.log(variance)
+            factor = variance * TAU
+            if SMALLEST_FACTOR <= factor <= LARGEST_FACTOR:
+                total -= 0.5 * (delta * delta / variance)
+                product *= factor
+                factors += 1
+                if factors == FACTORS:
+                    total -= 0.5 * math.log(product)
+                    product, factors = 1.0, 0
+            elif variance > 0.0:
+                total -= HALF_LOG_TAU + 0.5 * math.log(variance) + 0.5 * min(delta * delta / variance, LARGEST)
             else:
                 add_limit(sums, c, delta)
                 total -= HALF_LOG_TAU
@@ -224,7 +223,15 @@ def predict_learn(
                 scale(cells, events[i, SHIFT], n_features, n_classes)
                 refresh_all(cells, cache, n_features)
             learn_row(
-                cells, cache, n_features, slots, values, starts[i], starts[i + 1], int(events[i, LABEL]), events[i, WEIGHT]
+                cells,
+                cache,
+                n_features,
+                slots,
+                values,
+                starts[i],
+                starts[i + 1],
+                int(events[i, LABEL]),
+                events[i, WEIGHT],
             )
 
 
@@ -247,5 +254,13 @@ def learn(
                 scale(cells, events[i, SHIFT], n_features, n_classes)
                 refresh_all(cells, cache, n_features)
             learn_row(
-                cells, cache, n_features, slots, values, starts[i], starts[i + 1], int(events[i, LABEL]), events[i, WEIGHT]
+                cells,
+                cache,
+                n_features,
+                slots,
+                values,
+                starts[i],
+                starts[i + 1],
+                int(events[i, LABEL]),
+                events[i, WEIGHT],
             )

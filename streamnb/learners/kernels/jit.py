@@ -19,9 +19,9 @@ def inlined(function: F) -> F:
 
 
 def _compiled(function: F, forceinline: bool) -> F:
-    settings = {"nogil": True, "error_model": "numpy", "forceinline": forceinline}
+    settings: dict[str, Any] = {"nogil": True, "error_model": "numpy", "forceinline": forceinline}
     try:
-        compiled: F = numba.njit(cache=True, **settings)(function)
+        compiled: Any = numba.njit(cache=True, **settings)(function)
     except RuntimeError:  # numba found no folder that it can write its cache to
         compiled = numba.njit(**settings)(function)
-    return compiled
+    return compiled  # type: ignore[no-any-return]  # it is called as the function is

@@ -1,9 +1,9 @@
 """How the rows of a batch, and what they are summed in, lie in memory: few arrays, because passing each one costs.
 
-`events[row]` is (label slot or -1, weight, what the state is multiplied by before the row is learned, what it is read with,
-the width of an array's row). `sums[row, class]` is the joint log-likelihood so far and the bookkeeping of the limits: the
-squared distance over zero-variance cells (a pair), the number of such cells, the power of alpha. `unseen[row]` counts names
-never learned; its last element says that some row needs its limits settled.
+`events[row]` is (label slot or -1, weight, what the state is multiplied by before the row is learned, what it is
+read with, the width of an array's row). `sums[row, class]` is the joint log-likelihood so far and the bookkeeping
+of the limits: the squared distance over zero-variance cells (a pair), the number of such cells, the power of alpha.
+`unseen[row]` counts names never learned; its last element says that some row needs its limits settled.
 """
 
 from streamnb.learners.kernels.jit import inlined

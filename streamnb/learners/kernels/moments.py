@@ -1,6 +1,6 @@
 """Merging and pooling of Gaussian cells (Chan, Golub & LeVeque 1979)."""
 
-from streamnb.learners.kernels.gaussian import ANCHOR, EVENTS, FIELDS, M2, M2_LOW, MEAN, MEAN_LOW, N, N_LOW
+from streamnb.learners.kernels.gaussian import ANCHOR, EVENTS, FIELDS, M2, M2_LOW, MEAN, MEAN_LOW, N_LOW, N
 from streamnb.learners.kernels.jit import jit
 from streamnb.learners.kernels.sums import LARGEST, add_pair, two_sum
 from streamnb.learners.kernels.types import Floats, Ints

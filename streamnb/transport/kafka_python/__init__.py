@@ -7,6 +7,7 @@ watch, the publisher's workers. This class joins them.
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from kafka import KafkaAdminClient, KafkaConsumer
 from kafka.errors import KafkaError
@@ -16,7 +17,7 @@ from streamnb.config import InputConfig, KafkaConfig, OutputConfig
 from streamnb.errors import BrokerUnreachable, ConfigError, PublishUnknown
 from streamnb.transport import Batch, Committed, Duty, Extent, Output, Partition, Sink
 from streamnb.transport.kafka_python import topics
-from streamnb.transport.kafka_python.clients import connected, quiet, settings
+from streamnb.transport.kafka_python.clients import answered, connected, quiet, settings
 from streamnb.transport.kafka_python.duty import DutyThread
 from streamnb.transport.kafka_python.publisher import Publisher
 from streamnb.transport.kafka_python.reader import Reader
@@ -25,10 +26,13 @@ from streamnb.transport.kafka_python.watch import Watch
 
 log = logs.get("transport.kafka")
 
+T = TypeVar("T")
+
 OLDEST_EXACTLY_ONCE = (2, 7)
 DRAINING_SECONDS = 3.0
 REFRESH_SECONDS = 2.0
 ANSWER_SECONDS = 5.0
+LOOK_SECONDS = 0.2
 
 
 class KafkaTransport:
@@ -57,14 +61,14 @@ class KafkaTransport:
     def open(self) -> None:
         quiet()
         admin = _admin(self._kafka)
-        described = topics.Described(admin, [*self._roles, *self._sinks.values()])
+        described = self._answered(lambda: topics.Described(admin, [*self._roles, *self._sinks.values()]))
         consumer = self._connect(self._reader.make_consumer)
         problems = described.problems(self._roles, self._sinks.values()) + _too_old(self._kafka, consumer)
         if problems:
             consumer.close(timeout_ms=0)
             admin.close()
             raise ConfigError("; ".join(problems))
-        self._watch.start(admin)
+        self._answered(lambda: self._watch.start(admin))
         extents = self._watch.extents()
         self._restore_ends = {p: e.end for p, e in extents.items() if e.role == "labelled"}
         self._reader.start(consumer)
@@ -100,7 +104,7 @@ class KafkaTransport:
         while True:
             self._raise_failures()
             try:
-                if self._settled_within(deadline - time.monotonic()):
+                if self._opened().wait_settled(LOOK_SECONDS):
                     found = self._duty.committed(self.extents(), ANSWER_SECONDS)
                     self._watch.refresh(REFRESH_SECONDS)
                     return found
@@ -165,15 +169,15 @@ class KafkaTransport:
     def _connect(self, make: Callable[[], KafkaConsumer]) -> KafkaConsumer:
         return connected(make, self._kafka.bootstrap_servers, self._kafka.start_timeout)
 
+    def _answered(self, ask: Callable[[], T]) -> T:
+        return answered(ask, self._kafka.bootstrap_servers, self._kafka.start_timeout)
+
     def _opened(self) -> Publisher:
         assert self._publisher is not None, "open() comes first"
         return self._publisher
 
     def _settled(self) -> bool:
         return self._publisher is not None and self._publisher.settled()
-
-    def _settled_within(self, seconds: float) -> bool:
-        return self._opened().wait_settled(max(0.0, seconds))
 
     def _raise_failures(self) -> None:
         self._opened().raise_failure()
@@ -199,7 +203,9 @@ def check(kafka: KafkaConfig, input: InputConfig, output: OutputConfig) -> list[
     try:
         reader = Reader(kafka, 0, dict)
         consumer = connected(reader.make_consumer, kafka.bootstrap_servers, kafka.start_timeout)
-        problems = topics.Described(admin, [*roles, *sinks]).problems(roles, sinks) + _too_old(kafka, consumer)
+        names = [*roles, *sinks]
+        described = answered(lambda: topics.Described(admin, names), kafka.bootstrap_servers, kafka.start_timeout)
+        problems = described.problems(roles, sinks) + _too_old(kafka, consumer)
         consumer.close(timeout_ms=0)
     finally:
         admin.close()

@@ -2,6 +2,7 @@
 
 import logging
 import ssl
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TypeVar
@@ -14,18 +15,22 @@ from streamnb.errors import BrokerUnreachable, ConfigError
 
 log = logs.get("transport.kafka")
 
+ASK_AGAIN_SECONDS = 0.2
+
 T = TypeVar("T")
 Settings = Mapping[str, object]
 
 
 class _Muffler(logging.Handler):
-    """Keeps kafka-python's commentary out of the log, but for its last words: its exceptions leave the reason out."""
+    """Keeps kafka-python's commentary out of the log, and the reason why a connection failed: it raises without."""
 
-    last = ""
+    reason = ""
 
     def emit(self, record: logging.LogRecord) -> None:
-        self.last = record.getMessage()
-        log.debug("client.says", words=self.last)
+        words = record.getMessage()
+        log.debug("client.says", words=words)
+        if "connection" in words and " failed: " in words:
+            self.reason = words
 
 
 _MUFFLER = _Muffler(logging.WARNING)
@@ -56,11 +61,23 @@ def connected(make: Callable[[], T], servers: str, seconds: float) -> T:
     try:
         return make()
     except KafkaError as exc:
-        why = _MUFFLER.last or str(exc)
+        why = _MUFFLER.reason or str(exc)
         if "Authentication" in why:
             raise ConfigError(f"kafka: {servers}: the credentials are refused: {why}") from exc
         said = f"no broker answered within {seconds:g} s ({why})"
-        raise BrokerUnreachable(f"kafka: {servers}: {said}; check kafka.bootstrap_servers") from exc
+        raise BrokerUnreachable(f"kafka: {servers}: {said}; check kafka.bootstrap_servers and kafka.security") from exc
+
+
+def answered(ask: Callable[[], T], servers: str, seconds: float) -> T:
+    """Ask until there is an answer; raise BrokerUnreachable if there is none within this time."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return ask()
+        except KafkaError as exc:
+            if time.monotonic() > deadline:
+                raise BrokerUnreachable(f"kafka: {servers}: no answer within {seconds:g} s: {exc}") from exc
+            time.sleep(ASK_AGAIN_SECONDS)
 
 
 def _security(kafka: KafkaConfig) -> dict[str, object]:

@@ -13,7 +13,6 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple
 
 from kafka import KafkaProducer
-from kafka import errors as kafka_errors
 from kafka.errors import KafkaError
 from kafka.serializer import Serializer
 
@@ -31,6 +30,7 @@ log = logs.get("transport.kafka")
 ABANDONED_ALIVE = 8
 INIT_SECONDS = 15.0
 FOREVER_MS = 86_400_000
+REFUSED = ("TransactionalIdAuthorizationFailed", "InvalidTransactionTimeout", "ClusterAuthorizationFailed")
 BACK_OFF_SECONDS = 0.5
 
 
@@ -210,13 +210,10 @@ class Worker:
                 self.ready.set()
                 self._changed()
                 return producer
-            except (
-                kafka_errors.TransactionalIdAuthorizationFailedError,
-                kafka_errors.InvalidTransactionTimeoutError,
-            ) as exc:
-                self.failure = ConfigError(f"kafka: the broker refuses the transactions of this instance: {exc}")
-                return None
             except KafkaError as exc:
+                if any(word in str(exc) for word in REFUSED):
+                    self.failure = ConfigError(f"kafka: the broker refuses our transactions: {exc}")
+                    return None
                 log.warning("publisher.retry", error=exc)
                 if self._producer is not None:
                     _try_close(self._producer, 0)

@@ -1,0 +1,19 @@
+"""Snapshot <-> bytes, and the stores that keep them.
+
+`TopicStore` stays in `streamnb.snapshots.topic`: it brings a Kafka client.
+"""
+
+from streamnb.snapshots.codec import decode, encode
+from streamnb.snapshots.directory import DirectoryStore, load
+from streamnb.snapshots.snapshot import OnDamaged, Snapshot, SnapshotStore, TopicNote
+
+__all__ = [
+    "DirectoryStore",
+    "OnDamaged",
+    "Snapshot",
+    "SnapshotStore",
+    "TopicNote",
+    "decode",
+    "encode",
+    "load",
+]
