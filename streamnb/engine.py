@@ -116,6 +116,7 @@ class Engine:
     def _start(self) -> None:
         """Choose the snapshot, take up its state, and begin to read the labelled logs."""
         self._processor.warm_up()
+        self.pulse.call_client()
         self._store.open()
         self._transport.open()
         self._processor.prediction_bytes = self._transport.output_limit("predictions")
@@ -138,6 +139,7 @@ class Engine:
         if begun.first_start:
             self._save_first()
         self._restore_ends = self._transport.restore_ends()
+        self.pulse.beat()
         self._enter("restoring")
         self._transport.read(self._ledger.read_from())
         self._restored()
@@ -319,11 +321,12 @@ class Engine:
 
     def _report(self, batch: Batch, answers: Answers, committed: bool, begun: float) -> None:
         restoring = self._progress.state == "restoring"
+        self._progress.last_step = self._clock()
         if batch.records or committed:
             step = step_of(batch, answers, committed, restoring, self._clock())
             step.seconds = self._monotonic() - begun
             step.scores = self._processor.scores.view() if batch.records else None
-            self._progress.stepped(step, self._clock())
+            self._progress.stepped(step)
             self._observer.stepped(step)
 
     # Snapshots

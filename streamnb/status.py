@@ -33,9 +33,8 @@ class Progress:
         """A transaction was committed."""
         self.last_commit, self.publish_failed = now, False
 
-    def stepped(self, step: Step, now: float) -> None:
+    def stepped(self, step: Step) -> None:
         """A step is done."""
-        self.last_step = now
         for reason, count in step.dead_letters.items():
             self.dead_letters[reason] = self.dead_letters.get(reason, 0) + count
 

@@ -228,7 +228,7 @@ LETS_PASS: dict[str, tuple[Series, float, int]] = {
         60,
     ),
     "three brokers are restarted one by one": (
-        instance(changes=broker_away((600, 690), (900, 990), (1200, 1290))),
+        instance(changes=broker_away((600, 770), (900, 1070), (1200, 1370))),
         HOUR,
         60,
     ),
@@ -416,6 +416,12 @@ WAKES_FOR: dict[str, tuple[set[str], Series, float, int]] = {
         {"StreamnbDeadLettersBurst", "StreamnbDeadLettersLeak"},
         {**instance(changes={DEAD: from_(600, rising(10))}), **second()},
         HOUR,
+        60,
+    ),
+    "a burst of bad events is over in a minute": (
+        {"StreamnbDeadLettersLeak"},
+        instance(changes={DEAD: from_(600, lambda t: min(5000.0, t * 5000 / 60))}),
+        2 * HOUR,
         60,
     ),
     "one event in five hundred is bad": (

@@ -56,7 +56,10 @@ def produce_until_dead(workload: Workload, daemon: Daemon) -> None:
         workload.produce(20)
         return daemon.process.poll() is not None
 
-    wait_until(dead, 60, f"{daemon.instance} to die")
+    try:
+        wait_until(dead, 60)
+    except AssertionError:
+        raise AssertionError(f"{daemon.instance} did not die; {daemon.tail()}") from None
     assert daemon.wait() == -signal.SIGKILL, daemon.tail()
 
 

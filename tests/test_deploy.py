@@ -307,16 +307,6 @@ def test_the_health_check_of_the_image_tells_a_living_daemon_from_none(following
     assert run(*check, env=environ).returncode == 1
 
 
-def test_warming_up_compiles_what_the_daemon_then_finds(tmp_path: Path) -> None:
-    environ = {**os.environ, "NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_CPU_NAME": "generic"}
-    one_kind = (sys.executable, "deploy/warm_up.py", "categorical")
-    accepted(*one_kind, cwd=ROOT, env=environ)
-    written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()}
-    assert written
-    accepted(*one_kind, cwd=ROOT, env=environ)
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*") if path.is_file()} == written
-
-
 # Compose
 
 

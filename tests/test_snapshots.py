@@ -289,7 +289,7 @@ def test_a_dead_process_leaves_no_lock(tmp_path: Path, folder: Path) -> None:
 
 def test_a_lock_is_not_inherited_by_programs_that_are_started(tmp_path: Path) -> None:
     with opened(tmp_path):
-        child = subprocess.Popen(["cat"], stdin=subprocess.PIPE)
+        child = subprocess.Popen(["cat"], stdin=subprocess.PIPE, close_fds=False)
     with opened(tmp_path):
         child.communicate()
 

@@ -508,6 +508,32 @@ def test_no_broker_is_named_after_the_time_for_starting() -> None:
     assert time.monotonic() - begun < 6
 
 
+def test_closing_leaves_no_thread_behind(app: App) -> None:
+    before = set(threading.enumerate())
+    transport = app.opened()
+    on_duty(transport)
+    transport.close(10)
+    wait_until(lambda: set(threading.enumerate()) <= before, 10, "its threads to end")
+
+
+def test_more_than_eight_producers_that_hang_end_the_daemon() -> None:
+    # In a process of its own: these producers look for a broker until it ends.
+    script = f"""
+from streamnb.config import KafkaConfig
+from streamnb.transport.kafka_python.publisher import Publisher
+kafka = KafkaConfig(bootstrap_servers="127.0.0.1:{free_port()}", instance="a")
+publisher = Publisher("app", kafka, 1000, print)
+for _ in range(9):
+    publisher.settle()
+    publisher.abandon()
+print("nine", flush=True)
+publisher.settle()
+"""
+    ended = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert ended.stdout.startswith("nine")
+    assert "WatchdogError: 9 abandoned producers" in ended.stderr
+
+
 # A broker that dies
 
 

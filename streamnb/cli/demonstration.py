@@ -66,7 +66,8 @@ def show(folder: Path, *, overwrite: bool, rate: int, hold: bool, stop: threadin
     daemon = Daemon(load(folder / CONFIG, {}), stop)
     introduce(console, messages, folder)
     with in_background(daemon):
-        console.print(f"while this runs: {daemon.url}/ (status page), /metrics, /model, /healthz, /readyz\n")
+        console.print(f"while this runs: {daemon.url}/ (status page), /metrics, /model, /healthz, /readyz")
+        wait_for_start(console, daemon)
         sent = send(console, messages, folder / EVENTS, rate, daemon)
         if hold and not stop.is_set():
             report(console, messages[:sent], folder)
@@ -147,6 +148,14 @@ def in_background(daemon: Daemon) -> Iterator[None]:
         finally:
             daemon.stop.set()
         ending.result()
+
+
+def wait_for_start(console: Console, daemon: Daemon) -> None:
+    """Let the engine compile its kernels before anything is sent."""
+    console.print("starting; the first run on a machine compiles for it, which takes up to a minute\n")
+    while not daemon.stop.wait(TICK_SECONDS):
+        if (status := daemon.engine.status) and status.state == "running":
+            return
 
 
 def send(console: Console, messages: Sequence[Message], path: Path, rate: int, daemon: Daemon) -> int:

@@ -22,7 +22,7 @@ class Daemon:
 
     def __init__(self, config: Config, stop: threading.Event) -> None:
         self.stop = stop
-        metrics = Metrics(config.app, config.instance, __version__)
+        self.metrics = metrics = Metrics(config.app, config.instance, __version__)
         self.transport = transport_of(config, stop)
         self.store = store_of(config, metrics)
         try:
@@ -54,6 +54,8 @@ class Daemon:
         finally:
             ended.set()
             supervision.join()
+        done = self.metrics.totals()
+        log.info("run.ended", **{name: done[name] for name in ("events", "predictions", "dead_letters")})
 
     def __enter__(self) -> Self:
         self._web.start()

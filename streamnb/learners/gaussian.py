@@ -91,8 +91,9 @@ class GaussianBlock(Block):
         present = good if whole else ~np.isnan(table)
         if not whole and not (good | ~present).all():
             raise first_bad("gaussian", names, values, good | ~present, ALLOWED)
-        wanted = np.full(n_columns, learned.any()) if whole else (present & learned[:, None]).any(axis=0)
-        slots = buffer.look_up(self.names.slots, len(self.names), names, list(wanted), None)
+        comes = learned[:, None] if whole else present & learned[:, None]
+        wanted = np.asarray(np.broadcast_to(comes, table.shape).any(axis=0))
+        slots = buffer.look_up(self.names.slots, len(self.names), names, wanted.tolist(), None)
         if whole:
             starts = np.arange(n_rows + 1, dtype=np.int64) * n_columns
             buffer.take(starts, np.tile(slots, n_rows), table.reshape(-1))

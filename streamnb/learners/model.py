@@ -100,6 +100,9 @@ class Model(base.MiniBatchClassifier):
             sums = new_sums(n, n_classes)
         probabilities, best = sums.probabilities, sums.best
         sums.first = 1
+        if not self.blocks:
+            sums.sums[:] = 0.0
+            sums.unseen[:] = 0
         for block, buffer in zip(self.blocks, rows.buffers, strict=True):
             block.predict_learn(buffer, batch, sums)
             sums.first = 0

@@ -240,7 +240,7 @@ class FilesTransport:
         position = records[-1].next_offset if self._waiting else self._lines.offset
         moved = {self._partition: position} if position != self._told else {}
         self._told = position
-        return Batch(records, moved, finished=self._ended and not self._waiting)
+        return Batch(records, moved, finished=self._ended)
 
     def _append(self, data: Mapping[SinkName, bytes]) -> None:
         begun: list[Sink] = []

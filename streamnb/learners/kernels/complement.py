@@ -55,11 +55,7 @@ def magnitudes(
     work: Floats,
     norms: Floats,
 ) -> None:
-    """Write to `norms[0, class]` the sum of |log theta| over all known features, to `norms[1, class]` how many are infinite.
-
-    Rite to `norms[0, class]` the sum of |log theta| over all known features, to `norms[1, class]` how many are
-    infinite.
-    """
+    """Write the sum of |log theta| over all known features to `norms[0]`, how many are infinite to `norms[1]`."""
     high = np.zeros(n_classes, np.int64)
     low = np.zeros(n_classes, np.int64)
     norms[1, :n_classes] = 0.0
