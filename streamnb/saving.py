@@ -5,7 +5,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 from streamnb.errors import IoError
-from streamnb.learners import Model
+from streamnb.learners.model import Model
 from streamnb.snapshots import Snapshot, SnapshotStore
 
 
