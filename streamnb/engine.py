@@ -28,6 +28,7 @@ from streamnb.saving import Saved, Saver
 from streamnb.snapshots import Snapshot, SnapshotStore
 from streamnb.starting import Lost, Published
 from streamnb.status import Progress, status_of, step_of
+from streamnb.top_features import TopFeaturesReader
 from streamnb.transport import Batch, Duty, Extent, Output, Partition, Transport
 from streamnb.watchdog import BROKER_AWAY_SECONDS, Pulse, Watchdog
 
@@ -62,6 +63,7 @@ class Engine:
         self._clock, self._monotonic = clock, monotonic
         self._processor = Processor(config, __version__)
         self._saver = Saver(store, monotonic)
+        self._top = TopFeaturesReader(monotonic)
         self._ledger = Ledger({}, {}, {}, {})
         self._progress = Progress(started=clock())
         self._extents: Mapping[Partition, Extent] = {}
@@ -184,6 +186,7 @@ class Engine:
             self._transport.read(self._ledger.read_from())
             log.info("partitions.added", offsets=self._ledger.learned)
         self._progress.watch_upstream(self._extents, self._monotonic())
+        self._top.refresh_if_due(self._processor.model)
         self._show_status()
 
     def _follow_duty(self) -> None:
@@ -322,6 +325,9 @@ class Engine:
     def _report(self, batch: Batch, answers: Answers, committed: bool, begun: float) -> None:
         restoring = self._progress.state == "restoring"
         self._progress.last_step = self._clock()
+        for drift in answers.drifts:
+            tell = log.warning if drift.direction == "worse" else log.info
+            tell("drift.detected", direction=drift.direction, error_before=drift.before, error_after=drift.after)
         if batch.records or committed:
             step = step_of(batch, answers, committed, restoring, self._clock())
             step.seconds = self._monotonic() - begun
@@ -392,6 +398,7 @@ class Engine:
 
     def _close(self) -> None:
         self._saver.close()
+        self._top.close()
         self._transport.close(CLOSE_SECONDS)
         self._store.close()
         self._enter("stopped")
@@ -410,6 +417,12 @@ class Engine:
 
     def _show_status(self) -> None:
         self.status = status_of(
-            self._config, self._progress, self._ledger, self._extents, self._processor, self.not_ready()
+            self._config,
+            self._progress,
+            self._ledger,
+            self._extents,
+            self._processor,
+            self.not_ready(),
+            self._top.latest,
         )
         self._observer.status(self.status)

@@ -6,7 +6,7 @@ from itertools import product
 from typing import Literal, get_args
 
 from streamnb.errors import Reason
-from streamnb.reports import Outcome, State, TransactionOutcome
+from streamnb.reports import CALIBRATION_BINS, Direction, Outcome, State, TransactionOutcome
 from streamnb.transport import Role
 
 PREFIX = "streamnb_"
@@ -33,9 +33,13 @@ _SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5
 AGES = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0, 1800.0, 7200.0)
 _SIZES = (1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0, 5000.0, 10000.0)
 _PARTITION = ("topic", "partition")
+BINS = tuple(f"{i / CALIBRATION_BINS:g}-{(i + 1) / CALIBRATION_BINS:g}" for i in range(CALIBRATION_BINS))
+"""Label values: the bins of the answers' probabilities."""
 
 FAMILIES: Mapping[str, Family] = {
     "build_info": Family("info", "The running daemon.", ("app", "instance", "version")),
+    "start_timestamp_seconds": Family("gauge", "When the process began."),
+    "ready": Family("gauge", "1 when /readyz says ready, else 0; decided at the scrape."),
     "state": Family("gauge", "1 for the state the daemon is in.", ("state",), _each(get_args(State))),
     "events_total": Family("counter", "Events handled.", ("role", "outcome"), _each(get_args(Role), get_args(Outcome))),
     "predictions_total": Family("counter", "Predictions published and committed."),
@@ -69,7 +73,9 @@ FAMILIES: Mapping[str, Family] = {
     "snapshot_bytes": Family("gauge", "Size of the newest snapshot."),
     "snapshot_timestamp_seconds": Family("gauge", "When the newest snapshot was taken; 0 before any."),
     "restore_remaining_events": Family("gauge", "Offsets still to learn before duty is taken."),
-    "last_step_timestamp_seconds": Family("gauge", "When the loop last came round; 0 before that."),
+    "last_step_timestamp_seconds": Family(
+        "gauge", "When the loop last came round, with events or without; 0 before that."
+    ),
     "last_commit_timestamp_seconds": Family("gauge", "When answers were last committed; 0 before any."),
     "lost_events_total": Family("counter", "Events that were due and are gone from the log."),
     "model_events": Family("gauge", "Events the model has learned."),
@@ -80,8 +86,31 @@ FAMILIES: Mapping[str, Family] = {
     "log_loss_nats_total": Family("counter", "Sum of -log p of the true class, p clipped at 1e-15."),
     "unknown_labels_total": Family("counter", "Labelled events whose class was not known when they came."),
     "brier_total": Family("counter", "Sum of the Brier scores."),
-    "accuracy_ratio": Family("gauge", "Share of recent labelled events answered correctly; NaN before any."),
+    "accuracy_ratio": Family("gauge", "Share of the last 1000 labelled events answered correctly; NaN before any."),
+    "majority_correct_total": Family(
+        "counter", "Scored events that always answering the most frequent class so far would have got right."
+    ),
+    "prior_log_loss_nats_total": Family("counter", "The log loss, were every answer the classes' shares so far."),
     "class_evaluated_total": Family("counter", "Scored events of the class.", ("class",), _each(("other",))),
     "class_correct_total": Family("counter", "Correctly answered events of the class.", ("class",), _each(("other",))),
-    "unseen_features_total": Family("counter", "Features of events that the model had never learned."),
+    "class_predicted_total": Family(
+        "counter", "Scored events for which the class was the answer.", ("class",), _each(("other",))
+    ),
+    "class_published_total": Family(
+        "counter", "Predictions published and committed that name the class.", ("class",), _each(("other",))
+    ),
+    "calibration_events_total": Family(
+        "counter", "Scored events by the probability of their answer.", ("bin",), _each(BINS)
+    ),
+    "calibration_correct_total": Family("counter", "Those of them answered correctly.", ("bin",), _each(BINS)),
+    "calibration_confidence_total": Family("counter", "Sum of their answers' probabilities.", ("bin",), _each(BINS)),
+    "features_total": Family("counter", "Features, categories and tokens that events came with."),
+    "unseen_features_total": Family("counter", "Those of them that the model had never learned."),
+    "drift_detections_total": Family(
+        "counter", "Changes of the error found by ADWIN.", ("direction",), _each(get_args(Direction))
+    ),
+    "drift_error_before_ratio": Family("gauge", "Share of errors before the last change; NaN before any."),
+    "drift_error_after_ratio": Family(
+        "gauge", "Share of errors from the last change until it was found; NaN before any."
+    ),
 }

@@ -11,7 +11,7 @@ import re
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Concatenate, Literal, ParamSpec, get_args
 
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
@@ -25,8 +25,8 @@ from prometheus_client.core import (
 from prometheus_client.openmetrics import exposition as openmetrics
 
 from streamnb import logs
-from streamnb.metric_families import FAMILIES, PREFIX, Family
-from streamnb.reports import ScoresView, State, Status, Step, TransactionOutcome
+from streamnb.metric_families import BINS, FAMILIES, PREFIX, Family
+from streamnb.reports import Bin, ScoresView, State, Status, Step, TransactionOutcome
 
 CLASSES_SHOWN = 50
 LABEL_LENGTH = 200
@@ -60,8 +60,8 @@ class _Picture:
     histograms: Mapping[str, _Buckets]
     latest: Mapping[str, float]
     """Gauges that are told by more than one report."""
-    classes: Mapping[str, tuple[float, float]]
-    """Evaluated and correct events of each class, since the process began."""
+    classes: Mapping[str, tuple[float, ...]]
+    """Of each class, since the process began, what `_CLASS` names."""
     status: Status | None = None
 
 
@@ -92,7 +92,7 @@ class Metrics:
 
     def __init__(self, app: str, instance: str, version: str, clock: Callable[[], float] = time.time) -> None:
         self._build = {"app": _label(app), "instance": _label(instance), "version": _label(version)}
-        self._clock = clock
+        self._clock, self._started = clock, clock()
         self._seen: ScoresView | None = None
         self._restoring = True
         self._unusable: set[str] = set()
@@ -111,20 +111,20 @@ class Metrics:
             latest=dict.fromkeys(_LATEST, 0.0),
             classes={},
         )
-        self._registry = CollectorRegistry()
-        self._registry.register(_Collector(self._build, lambda: self._picture))
 
     @property
     def latest_status(self) -> Status | None:
         """The last status told."""
         return self._picture.status
 
-    def exposition(self, accept: str | None = None) -> tuple[bytes, str]:
+    def exposition(self, accept: str | None = None, ready: bool = False) -> tuple[bytes, str]:
         """Return the metrics and their content type: OpenMetrics if Accept prefers it, else text."""
+        registry = CollectorRegistry()
+        registry.register(_Collector(self._build, self._picture, self._started, ready))
         if _prefers_openmetrics(accept or ""):
-            text = openmetrics.generate_latest(self._registry)  # type: ignore[no-untyped-call]  # has no types
+            text = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]  # has no types
             return text, openmetrics.CONTENT_TYPE_LATEST
-        return generate_latest(self._registry), CONTENT_TYPE_PLAIN_0_0_4
+        return generate_latest(registry), CONTENT_TYPE_PLAIN_0_0_4
 
     def totals(self) -> dict[str, object]:
         """Return what this process has done since it began, as JSON values for the status page."""
@@ -138,6 +138,7 @@ class Metrics:
             "predictions": total("predictions_total"),
             "late": total("late_predictions_total"),
             "dead_letters": total("dead_letters_total"),
+            "features": total("features_total"),
             "unseen_features": total("unseen_features_total"),
             "event_age": {
                 "le": list(FAMILIES["event_age_seconds"].bounds),
@@ -152,6 +153,7 @@ class Metrics:
         counts["predictions_total",] = step.predictions
         counts["late_predictions_total",] = step.late
         counts["labels_ignored_total",] = step.labels_ignored
+        counts["features_total",] = step.features
         counts["unseen_features_total",] = step.unseen_features
         handled = sum(_growth(0.0, n) for n in step.events.values())
         picture = _counted(self._picture, counts)
@@ -159,6 +161,9 @@ class Metrics:
             picture = _observed(picture, {"event_age_seconds": step.ages})
         if handled:
             picture = _observed(picture, {"step_seconds": [step.seconds], "step_events": [handled]})
+        if step.published:
+            classes = {label: (0.0, 0.0, 0.0, _growth(0.0, n)) for label, n in step.published.items()}
+            picture = replace(picture, classes=_added(picture.classes, classes))
         if step.scores is not None:
             picture = self._scored(picture, step.scores, counts=handled > 0)
         self._picture = _told(picture, {"last_step_timestamp_seconds": self._clock()})
@@ -200,15 +205,16 @@ class Metrics:
         if seen is None or seen is view or not counts:
             return picture
         increments = {key: _growth(getattr(seen, field), getattr(view, field)) for key, field in _SCORES.items()}
-        classes = dict(picture.classes)
+        for label, old, new in zip(BINS, seen.calibration, view.calibration, strict=True):
+            for field in _BIN:
+                increments[f"calibration_{field}_total", label] = _growth(getattr(old, field), getattr(new, field))
+        classes = {}
         for label, score in view.classes.items():
-            old = seen.classes.get(label)
-            evaluated, correct = classes.get(label, (0.0, 0.0))
-            classes[label] = (
-                evaluated + _growth(old.evaluated if old else 0, score.evaluated),
-                correct + _growth(old.correct if old else 0, score.correct),
-            )
-        return replace(_counted(picture, increments), classes=classes)
+            before = seen.classes.get(label)
+            if score is not before:
+                grown = (_growth(getattr(before, field, 0), getattr(score, field)) for field in _SCORED)
+                classes[label] = (*grown, 0.0)
+        return replace(_counted(picture, increments), classes=_added(picture.classes, classes))
 
 
 _LATEST = {
@@ -223,7 +229,23 @@ _SCORES: Mapping[Key, str] = {
     ("log_loss_nats_total",): "log_loss_nats",
     ("brier_total",): "brier",
     ("unknown_labels_total",): "unknown_labels",
+    ("majority_correct_total",): "majority_correct",
+    ("prior_log_loss_nats_total",): "prior_log_loss_nats",
+    ("drift_detections_total", "worse"): "drifts_worse",
+    ("drift_detections_total", "better"): "drifts_better",
 }
+_BIN = [field.name for field in fields(Bin)]
+_SCORED = ("evaluated", "correct", "predicted")
+_CLASS = (*_SCORED, "published")
+
+
+def _added(
+    classes: Mapping[str, tuple[float, ...]], more: Mapping[str, tuple[float, ...]]
+) -> Mapping[str, tuple[float, ...]]:
+    """The sums of both, class by class."""
+    none = (0.0,) * len(_CLASS)
+    sums = {label: tuple(map(sum, zip(classes.get(label, none), n, strict=True))) for label, n in more.items()}
+    return {**classes, **sums} if sums else classes
 
 
 def _counted(picture: _Picture, increments: Mapping[Key, float]) -> _Picture:
@@ -292,14 +314,18 @@ def _prefers_openmetrics(accept: str) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class _Collector:
-    """Shows the picture that is published when a scrape begins."""
+    """Shows one picture to one scrape."""
 
     build: Mapping[str, str]
-    picture: Callable[[], _Picture]
+    picture: _Picture
+    started: float
+    ready: bool
 
     def collect(self) -> Iterator[Metric]:
-        picture = self.picture()
+        picture = self.picture
         samples = _samples(picture)
+        samples["start_timestamp_seconds"] = {(): self.started}
+        samples["ready"] = {(): float(self.ready)}
         for name, family in FAMILIES.items():
             full = PREFIX + name
             match family.kind:
@@ -342,7 +368,8 @@ def _samples(picture: _Picture) -> dict[str, dict[tuple[str, ...], float]]:
 def _before_any_status() -> Iterator[tuple[Key, float]]:
     for state in get_args(State):
         yield ("state", state), float(state == "starting")
-    yield ("accuracy_ratio",), math.nan
+    for name in ("accuracy_ratio", "drift_error_before_ratio", "drift_error_after_ratio"):
+        yield (name,), math.nan
     for name in (
         "partitions_owned",
         "restore_remaining_events",
@@ -358,6 +385,9 @@ def _from_status(status: Status) -> Iterator[tuple[Key, float]]:
         yield ("state", state), float(state == status.state)
     recent = status.scores.recent_accuracy
     yield ("accuracy_ratio",), math.nan if recent is None else recent
+    drift = status.scores.drifts[-1] if status.scores.drifts else None
+    yield ("drift_error_before_ratio",), drift.before if drift else math.nan
+    yield ("drift_error_after_ratio",), drift.after if drift else math.nan
     yield ("partitions_owned",), float(sum(view.owned for view in status.partitions.values()))
     yield ("restore_remaining_events",), status.restore_remaining
     yield ("model_events",), status.model.n_events
@@ -382,11 +412,9 @@ def _partitions(status: Status) -> Iterator[tuple[Key, float]]:
 def _classes(picture: _Picture) -> dict[str, dict[tuple[str, ...], float]]:
     """The first classes in sorted order have a child each, the rest is summed in `other`."""
     known = set(picture.classes) | set(picture.status.model.class_count if picture.status else ())
-    evaluated: dict[tuple[str, ...], float] = {("other",): 0.0}
-    correct: dict[tuple[str, ...], float] = {("other",): 0.0}
+    none = (0.0,) * len(_CLASS)
+    shown = {"other": none}
     for i, label in enumerate(sorted(known, key=str)):
-        child = (_label(label) if i < CLASSES_SHOWN else "other",)
-        n, right = picture.classes.get(label, (0.0, 0.0))
-        evaluated[child] = evaluated.get(child, 0.0) + n
-        correct[child] = correct.get(child, 0.0) + right
-    return {"class_evaluated_total": evaluated, "class_correct_total": correct}
+        child = _label(label) if i < CLASSES_SHOWN else "other"
+        shown[child] = tuple(map(sum, zip(shown.get(child, none), picture.classes.get(label, none), strict=True)))
+    return {f"class_{field}_total": {(child,): n[i] for child, n in shown.items()} for i, field in enumerate(_CLASS)}

@@ -6,12 +6,14 @@ Pure but for the model, the scores and the sets of classes, which it owns; it re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from streamnb.config import Config
 from streamnb.errors import EventError, Reason, StateError
 from streamnb.events import Decoder, Event, dead_letter, output_bytes, prediction
 from streamnb.learners import build
 from streamnb.ledger import Watermarks
-from streamnb.reports import Outcome
+from streamnb.reports import Drift, Outcome
 from streamnb.scores import Scores
 from streamnb.snapshots import Snapshot
 from streamnb.transport import Output, Partition, Record, Role
@@ -24,7 +26,11 @@ class Answers:
     outputs: list[Output] = field(default_factory=list)
     events: dict[tuple[Role, Outcome], int] = field(default_factory=dict)
     labels_ignored: int = 0
+    features: int = 0
     unseen_features: int = 0
+    published: dict[str, int] = field(default_factory=dict)
+    """Predictions, by the class that they name."""
+    drifts: list[Drift] = field(default_factory=list)
     late: int = 0
     predictions: int = 0
     dead_letters: dict[Reason, int] = field(default_factory=dict)
@@ -40,6 +46,7 @@ class _Row:
     event: Event
     truth: str | None
     slot: int | None
+    fresh: bool
     late: bool
     explanation: list[tuple[str, float]] | None = None
 
@@ -120,7 +127,7 @@ class Processor:
             if record.value is None:
                 outcome = "skipped"
             else:
-                self._append(record, role, learn, answer, answers)
+                self._append(record, role, learn, answer, fresh, answers)
         except EventError as error:
             outcome = "dead"
             if answer and self._has_dead_letters:
@@ -132,7 +139,7 @@ class Processor:
         answers.dead_letters[error.reason] = answers.dead_letters.get(error.reason, 0) + 1
         return dead_letter(record, error, self._instance, self._version, self.dead_letter_bytes)
 
-    def _append(self, record: Record, role: Role, learn: bool, answer: bool, answers: Answers) -> None:
+    def _append(self, record: Record, role: Role, learn: bool, answer: bool, fresh: bool, answers: Answers) -> None:
         """Put one event into the waiting rows; raise EventError and leave everything as it was if it is bad."""
         event = self._decoder.decode(record, role)
         label = event.y
@@ -150,18 +157,18 @@ class Processor:
             raise EventError("bad_feature", str(error)) from error
         if learn and label is not None:
             self.classes.setdefault(record.partition, set()).add(label)
-        if event.label_ignored:
+        if event.label_ignored and fresh:
             answers.labels_ignored += 1
-        self._waiting.append(self._row(record, event, learn, published, role, answers))
-
-    def _row(self, record: Record, event: Event, learn: bool, published: bool, role: Role, answers: Answers) -> _Row:
-        row = _Row(record, event, event.y if learn else None, None, late=role == "labelled" and not learn)
+        row = _Row(record, event, label if learn else None, None, fresh, late=role == "labelled" and not learn)
         if published:
-            row.slot = len(answers.outputs)
-            answers.outputs.append(Output("predictions", None, None))
-            if self._explain:
-                row.explanation = self._explained(event)
-        return row
+            self._expect_answer(row, answers)
+        self._waiting.append(row)
+
+    def _expect_answer(self, row: _Row, answers: Answers) -> None:
+        row.slot = len(answers.outputs)
+        answers.outputs.append(Output("predictions", None, None))
+        if self._explain:
+            row.explanation = self._explained(row.event)
 
     def _checked(self, event: Event) -> None:
         """An event that is neither answered nor learned is still held to the rules: they decide its dead letter."""
@@ -189,8 +196,11 @@ class Processor:
         scored = self.model.predict_learn_rows(self._rows)
         labels = [str(label) for label in scored.labels]
         truths = [row.truth for row in waiting]
-        self.scores.update(labels, scored.probabilities, scored.best, truths)
-        answers.unseen_features += int(scored.unseen.sum())
+        answers.drifts += self.scores.update(labels, scored.probabilities, scored.best, truths)
+        fresh = np.array([row.fresh for row in waiting])
+        for buffer in self._rows.buffers:
+            answers.features += int(np.diff(buffer.starts[: len(waiting) + 1])[fresh].sum())
+        answers.unseen_features += int(scored.unseen[fresh].sum())
         rows = zip(waiting, scored.best.tolist(), scored.probabilities.tolist(), strict=True)
         for row, best, probabilities in rows:
             if row.slot is not None:
@@ -224,11 +234,13 @@ class Processor:
                     "too_large", f"its prediction is {size} bytes, the topic takes {self.prediction_bytes}"
                 )
                 return self._dead_letter(row.record, error, answers)
-        self._count(row, answers)
+        self._count(row, label, answers)
         return output
 
-    def _count(self, row: _Row, answers: Answers) -> None:
+    def _count(self, row: _Row, label: str | None, answers: Answers) -> None:
         answers.predictions += 1
+        if label is not None:
+            answers.published[label] = answers.published.get(label, 0) + 1
         if row.late:
             answers.late += 1
         elif row.record.timestamp is not None:

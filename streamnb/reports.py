@@ -10,6 +10,9 @@ from streamnb.transport import Partition, Role
 State = Literal["starting", "restoring", "running", "draining", "stopped"]
 Outcome = Literal["ok", "dead", "skipped"]
 TransactionOutcome = Literal["committed", "aborted", "unknown"]
+Direction = Literal["worse", "better"]
+
+CALIBRATION_BINS = 10
 
 
 @dataclass(slots=True)
@@ -30,7 +33,11 @@ class Step:
     dead_letters: dict[Reason, int] = field(default_factory=dict)
     """Published and committed."""
     labels_ignored: int = 0
+    features: int = 0
+    """Features, categories and tokens that the events came with."""
     unseen_features: int = 0
+    published: dict[str, int] = field(default_factory=dict)
+    """Predictions by the class that they name, published and committed."""
     ages: list[float] = field(default_factory=list)
     """Seconds from an event's record to its answer's commit, never negative."""
     scores: "ScoresView | None" = None
@@ -42,6 +49,39 @@ class ClassScore:
     correct: int
     predicted: int
     """How often this class was the answer to a labelled event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bin:
+    """Scored events whose answer was about as probable: one point of a reliability diagram."""
+
+    events: int = 0
+    correct: int = 0
+    confidence: float = 0.0
+    """Sum of the answers' probabilities."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """A change of the error, found at the scored event of this number."""
+
+    event: int
+    before: float
+    """Share of errors before the change; `after`, since."""
+    after: float
+
+    @property
+    def direction(self) -> Direction:
+        return "worse" if self.after > self.before else "better"
+
+
+@dataclass(frozen=True, slots=True)
+class Confusion:
+    """How often which class was answered for which; bounded, so the classes that came last are one."""
+
+    classes: tuple[str, ...] = ()
+    counts: tuple[tuple[int, ...], ...] = ()
+    """`counts[actual][answered]`, in the order of `classes`; the last row and column are all other classes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +100,14 @@ class ScoresView:
     majority_correct: int = 0
     """What always answering the most frequent class so far would have got right."""
     classes: Mapping[str, ClassScore] = field(default_factory=dict)
+    prior_log_loss_nats: float = 0.0
+    """What always answering with the classes' shares so far would have got: the majority class in log loss."""
+    calibration: tuple[Bin, ...] = (Bin(),) * CALIBRATION_BINS
+    """By the answer's probability, in bins of equal width from 0 to 1."""
+    drifts_worse: int = 0
+    drifts_better: int = 0
+    drifts: tuple[Drift, ...] = ()
+    """The last few, oldest first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +133,28 @@ class ModelView:
 
 
 @dataclass(frozen=True, slots=True)
+class TopFeature:
+    """A feature, or one of its categories or tokens, that speaks for a class."""
+
+    name: str
+    nats: float
+    """What it brings, on average, to an event of the class: the log-likelihood against all other classes."""
+    measure: Literal["mean", "share"]
+    here: float
+    """Mean, or share of the class's events or tokens; `elsewhere`, over all other classes."""
+    elsewhere: float
+
+
+@dataclass(frozen=True, slots=True)
+class TopFeatures:
+    """What speaks most for each class, as of a number of learned events; nothing if the model is too large."""
+
+    n_events: int = 0
+    too_large: bool = False
+    classes: Mapping[str, tuple[TopFeature, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Status:
     """An immutable picture of the daemon, published by the loop and read by the HTTP thread."""
 
@@ -106,6 +176,8 @@ class Status:
     snapshot_time: float | None
     snapshot_bytes: int | None
     dead_letters: Mapping[Reason, int]
+    confusion: Confusion = Confusion()
+    top_features: TopFeatures = TopFeatures()
 
 
 class Observer(Protocol):

@@ -2,16 +2,19 @@
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from itertools import compress
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import compress, count
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb.reports import ClassScore, ScoresView
+from streamnb.drift import DriftDetector
+from streamnb.reports import CALIBRATION_BINS, Bin, ClassScore, Confusion, Drift, ScoresView
 
 RECENT_EVENTS = 1000
+CONFUSION_CLASSES = 50
+DRIFTS_KEPT = 20
 SMALLEST_P = 1e-15
 
 
@@ -23,16 +26,23 @@ class Scores:
     """
 
     def __init__(self) -> None:
+        self._evaluated = 0
         self._correct = 0
         self._log_loss_nats = 0.0
         self._brier = 0.0
         self._unknown_labels = 0
         self._majority: str | None = None
         self._majority_correct = 0
+        self._prior_log_loss_nats = 0.0
         self._recent = np.empty(0, dtype=np.bool_)
         self._class_evaluated: dict[str, int] = {}
         self._class_correct: Counter[str] = Counter()
         self._class_predicted: Counter[str] = Counter()
+        self._calibration = _Calibration()
+        self._confusion = _ConfusionCounts()
+        self._detector = DriftDetector()
+        self._drifts_worse = self._drifts_better = 0
+        self._drifts: tuple[Drift, ...] = ()
         self._viewed: dict[str, ClassScore] = {}
         self._touched: set[str] = set()
 
@@ -42,15 +52,15 @@ class Scores:
         probabilities: NDArray[np.float64],
         best: NDArray[np.integer[Any]],
         truth: Sequence[str | None],
-    ) -> None:
-        """Score the rows that have a truth, in order.
+    ) -> list[Drift]:
+        """Score the rows that have a truth, in order; return the changes of the error that they show.
 
         `probabilities` is (n, K), its columns `labels`, NaN where a class was not known when the row came;
         `best` is (n,), the predicted column, -1 while no class was known.
         """
         rows = [row for row, label in enumerate(truth) if label is not None]
         if not rows:
-            return
+            return []
         actual = [label for label in truth if label is not None]
         # the last column, K, stands for classes that were not known
         each, stranger = np.arange(len(rows)), len(labels)
@@ -63,26 +73,36 @@ class Scores:
         p = np.where(np.isnan(padded), 0.0, padded)
         predicted = np.asarray(best, dtype=np.intp)[rows]
         correct = predicted == wanted
+        answered = predicted >= 0
+        self._calibration.update(p[each, predicted][answered], correct[answered])
 
         # np.log and np.sum may round by a row's place in the batch; math.log and accumulate do not
-        hits = np.maximum(p[each, wanted], SMALLEST_P).tolist()
-        self._log_loss_nats = _added(self._log_loss_nats, -np.array(list(map(math.log, hits))))
+        self._log_loss_nats = _added(self._log_loss_nats, _losses(p[each, wanted].tolist()))
         p[each, wanted] -= 1.0
         self._brier = _added(self._brier, np.add.accumulate(p * p, axis=1)[:, -1])
 
+        first = self._evaluated + 1
+        self._evaluated += len(rows)
         self._correct += int(np.count_nonzero(correct))
         self._unknown_labels += len(rows) - int(np.count_nonzero(known))
         self._recent = np.concatenate((self._recent, correct))[-RECENT_EVENTS:]
-        answers = [labels[index] for index in predicted.tolist() if index >= 0]
-        self._count_actual(actual)
+        answers = [labels[index] if index >= 0 else None for index in predicted.tolist()]
+        self._count_actual(actual, first - 1)
         self._class_correct.update(compress(actual, correct.tolist()))
-        self._class_predicted.update(answers)
-        self._touched.update(actual, answers)
+        self._class_predicted.update(named := [label for label in answers if label is not None])
+        self._touched.update(actual, named)
+        self._confusion.update(actual, answers)
+        changes = self._detector.update((~correct).tolist())
+        return [self._drifted(Drift(first + index, before, after)) for index, before, after in changes]
 
-    def _count_actual(self, actual: Sequence[str]) -> None:
+    def _count_actual(self, actual: Sequence[str], before: int) -> None:
+        """Count the classes, and score what always answers the majority class, or the shares of all classes."""
         seen, leader, correct = self._class_evaluated, self._majority, 0
-        for label in actual:
-            seen[label] = n = seen.get(label, 0) + 1
+        shares = []
+        for label, total in zip(actual, count(before), strict=False):
+            held = seen.get(label, 0)
+            shares.append(held / total if total else 0.0)
+            seen[label] = n = held + 1
             if label == leader:
                 correct += 1
             # ties go to the first in sorted order, as the model's do
@@ -90,6 +110,15 @@ class Scores:
                 leader = label
         self._majority = leader
         self._majority_correct += correct
+        self._prior_log_loss_nats = _added(self._prior_log_loss_nats, _losses(shares))
+
+    def _drifted(self, drift: Drift) -> Drift:
+        if drift.direction == "worse":
+            self._drifts_worse += 1
+        else:
+            self._drifts_better += 1
+        self._drifts = (*self._drifts, drift)[-DRIFTS_KEPT:]
+        return drift
 
     def view(self) -> ScoresView:
         """The scores so far."""
@@ -97,7 +126,7 @@ class Scores:
             self._viewed[label] = ClassScore(*self._class(label))
         self._touched.clear()
         return ScoresView(
-            evaluated=sum(self._class_evaluated.values()),
+            evaluated=self._evaluated,
             correct=self._correct,
             log_loss_nats=self._log_loss_nats,
             brier=self._brier,
@@ -105,7 +134,16 @@ class Scores:
             recent_accuracy=float(self._recent.mean()) if len(self._recent) else None,
             majority_correct=self._majority_correct,
             classes=dict(self._viewed),
+            prior_log_loss_nats=self._prior_log_loss_nats,
+            calibration=self._calibration.view(),
+            drifts_worse=self._drifts_worse,
+            drifts_better=self._drifts_better,
+            drifts=self._drifts,
         )
+
+    def confusion(self) -> Confusion:
+        """How often which class was answered for which, so far."""
+        return self._confusion.view()
 
     def to_dict(self) -> dict[str, object]:
         """The whole state as JSON values; `recent` has a 1 or a 0 for each of the last events."""
@@ -115,15 +153,28 @@ class Scores:
             "brier": self._brier,
             "unknown_labels": self._unknown_labels,
             "majority_correct": self._majority_correct,
+            "prior_log_loss_nats": self._prior_log_loss_nats,
             "recent": "".join(np.where(self._recent, "1", "0").tolist()),
             "classes": {
                 label: list(self._class(label)) for label in sorted({*self._class_evaluated, *self._class_predicted})
+            },
+            "calibration": self._calibration.to_list(),
+            "confusion": self._confusion.to_dict(),
+            "drift": {
+                "worse": self._drifts_worse,
+                "better": self._drifts_better,
+                "last": [[drift.event, drift.before, drift.after] for drift in self._drifts],
+                "detector": self._detector.to_dict(),
             },
         }
 
     @classmethod
     def from_dict(cls, state: Mapping[str, Any]) -> Self:
-        """The scores that `to_dict` wrote; they go on as those would. ValueError for anything else."""
+        """The scores that `to_dict` wrote; they go on as those would. ValueError for anything else.
+
+        An older state knows no confusion, calibration and drift: they begin here. Its loss of the prior is taken to
+        be what the shares of all its events would have got, which is a little less.
+        """
         scores = cls()
         try:
             scores._correct = int(state["correct"])
@@ -136,15 +187,106 @@ class Scores:
                 scores._class_evaluated[label] = int(evaluated)
                 scores._class_correct[label] = int(correct)
                 scores._class_predicted[label] = int(predicted)
+            if "drift" in state:
+                scores._restore_more(state)
         except (KeyError, TypeError, ValueError, AttributeError) as exc:
             raise ValueError(f"scores of another format: {exc!r}") from exc
         seen = {label: n for label, n in scores._class_evaluated.items() if n}
+        scores._evaluated = sum(seen.values())
         scores._majority = min(seen, key=lambda label: (-seen[label], label), default=None)
         scores._touched = set(scores._class_evaluated)
+        if "drift" not in state:
+            scores._prior_log_loss_nats = math.fsum(n * math.log(scores._evaluated / n) for n in seen.values())
         return scores
+
+    def _restore_more(self, state: Mapping[str, Any]) -> None:
+        drift = state["drift"]
+        self._prior_log_loss_nats = float(state["prior_log_loss_nats"])
+        self._calibration = _Calibration.from_list(state["calibration"])
+        self._confusion = _ConfusionCounts.from_dict(state["confusion"])
+        self._drifts_worse, self._drifts_better = int(drift["worse"]), int(drift["better"])
+        self._drifts = tuple(Drift(int(event), float(before), float(after)) for event, before, after in drift["last"])
+        self._detector = DriftDetector.from_dict(drift["detector"])
 
     def _class(self, label: str) -> tuple[int, int, int]:
         return self._class_evaluated.get(label, 0), self._class_correct[label], self._class_predicted[label]
+
+
+class _Calibration:
+    """How probable the answers were held, and how often they were right, in bins of equal width."""
+
+    def __init__(self) -> None:
+        self._events = np.zeros(CALIBRATION_BINS, dtype=np.int64)
+        self._correct = np.zeros(CALIBRATION_BINS, dtype=np.int64)
+        self._confidence = np.zeros(CALIBRATION_BINS)
+
+    def update(self, confidence: NDArray[np.float64], correct: NDArray[np.bool_]) -> None:
+        bins = np.minimum((confidence * CALIBRATION_BINS).astype(np.intp), CALIBRATION_BINS - 1)
+        self._events += np.bincount(bins, minlength=CALIBRATION_BINS)
+        self._correct += np.bincount(bins[correct], minlength=CALIBRATION_BINS)
+        np.add.at(self._confidence, bins, confidence)  # one after another, unlike bincount's weights
+
+    def view(self) -> tuple[Bin, ...]:
+        return tuple(map(Bin, self._events.tolist(), self._correct.tolist(), self._confidence.tolist()))
+
+    def to_list(self) -> list[list[float]]:
+        return [[held.events, held.correct, held.confidence] for held in self.view()]
+
+    @classmethod
+    def from_list(cls, state: Sequence[Sequence[float]]) -> Self:
+        calibration = cls()
+        for index, (events, correct, confidence) in enumerate(state):
+            if index >= CALIBRATION_BINS:
+                raise ValueError(f"calibration of {len(state)} bins, here it has {CALIBRATION_BINS}")
+            calibration._events[index] = int(events)
+            calibration._correct[index] = int(correct)
+            calibration._confidence[index] = float(confidence)
+        return calibration
+
+
+class _ConfusionCounts:
+    """Pairs of actual and answered class; the first classes to come have rows and columns, the others share one."""
+
+    def __init__(self) -> None:
+        self._slots: dict[str, int] = {}
+        self._pairs: Counter[tuple[int, int]] = Counter()
+
+    def update(self, actual: Iterable[str], answers: Iterable[str | None]) -> None:
+        """Events without an answer (no class was known) are left out."""
+        # a Counter keeps the order of arrival, so slots do not depend on batches
+        for (label, answer), n in Counter(zip(actual, answers, strict=True)).items():
+            if answer is not None:
+                self._pairs[self._slot(label), self._slot(answer)] += n
+
+    def _slot(self, label: str) -> int:
+        slot = self._slots.get(label)
+        if slot is None:
+            if len(self._slots) == CONFUSION_CLASSES:
+                return CONFUSION_CLASSES
+            slot = self._slots[label] = len(self._slots)
+        return slot
+
+    def view(self) -> Confusion:
+        shown = [*range(len(self._slots)), CONFUSION_CLASSES]
+        counts = tuple(tuple(self._pairs[row, column] for column in shown) for row in shown)
+        return Confusion(tuple(self._slots), counts)
+
+    def to_dict(self) -> dict[str, object]:
+        return {"classes": list(self._slots), "pairs": [[*pair, n] for pair, n in sorted(self._pairs.items())]}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+        counts = cls()
+        for label in state["classes"]:
+            if counts._slot(str(label)) == CONFUSION_CLASSES:
+                raise ValueError(f"confusion of more than {CONFUSION_CLASSES} classes")
+        for row, column, n in state["pairs"]:
+            counts._pairs[int(row), int(column)] = int(n)
+        return counts
+
+
+def _losses(probabilities: Iterable[float]) -> NDArray[np.float64]:
+    return -np.array([math.log(max(p, SMALLEST_P)) for p in probabilities])
 
 
 def _added(total: float, terms: NDArray[np.float64]) -> float:

@@ -8,7 +8,7 @@ from streamnb.config import Config
 from streamnb.errors import Reason
 from streamnb.ledger import Ledger
 from streamnb.processing import Answers, Processor
-from streamnb.reports import ModelView, PartitionView, State, Status, Step
+from streamnb.reports import ModelView, PartitionView, State, Status, Step, TopFeatures
 from streamnb.transport import Batch, Extent, Partition
 
 
@@ -55,9 +55,10 @@ def step_of(batch: Batch, answers: Answers, committed: bool, restoring: bool, no
     if not restoring:
         step.events = answers.events
         step.labels_ignored = answers.labels_ignored
+        step.features = answers.features
         step.unseen_features = answers.unseen_features
     if committed:
-        step.predictions, step.late = answers.predictions, answers.late
+        step.predictions, step.late, step.published = answers.predictions, answers.late, answers.published
         step.dead_letters = answers.dead_letters
         step.ages = [max(0.0, now - then) for then in answers.answered_times]
     return step
@@ -70,6 +71,7 @@ def status_of(
     extents: Mapping[Partition, Extent],
     processor: Processor,
     not_ready: str | None,
+    top_features: TopFeatures,
 ) -> Status:
     """The picture of the daemon as it is now; nothing in it changes later."""
     model = processor.model
@@ -95,6 +97,8 @@ def status_of(
         snapshot_time=progress.snapshot_taken,
         snapshot_bytes=progress.snapshot_bytes,
         dead_letters=dict(progress.dead_letters),
+        confusion=processor.scores.confusion(),
+        top_features=top_features,
     )
 
 

@@ -15,6 +15,7 @@ from typing import TypeVar
 
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
+from kafka.structs import OffsetAndMetadata
 
 KAFKA = "4.1.0"
 POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
@@ -40,14 +41,15 @@ NEEDED = (
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], seconds: float = 30.0, what: str = "") -> T:
-    """Return the first true answer of `condition`; fail when it has none within this time."""
+def wait_until(condition: Callable[[], T], seconds: float = 30.0, what: str | Callable[[], str] = "") -> T:
+    """Return the first true answer of `condition`; fail when it has none within this time, then saying `what`."""
     deadline = time.monotonic() + seconds
     while True:
         if answer := condition():
             return answer
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {seconds} s: {what or condition}")
+            said = what() if callable(what) else what
+            raise AssertionError(f"not within {seconds} s: {said or condition}")
         time.sleep(0.02)
 
 
@@ -118,6 +120,19 @@ class Cluster:
     def cut(self, name: str, partition: int, before: int) -> None:
         """Delete the records below this offset."""
         self.admin.delete_records({TopicPartition(name, partition): before})
+
+    def add_partitions(self, name: str, total: int) -> None:
+        self.admin.create_partitions({name: total})
+        wait_until(lambda: len(self.admin.describe_topics([name])[0]["partitions"]) == total, what=f"{name} to grow")
+
+    def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Move a group's offsets, as an operator does while none of its members lives."""
+        moved = {TopicPartition(*p): OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}
+        self.admin.alter_group_offsets(group, moved)
+
+    def forget(self, group: str) -> None:
+        """Delete the group with all its offsets, once it has no members."""
+        wait_until(lambda: self.admin.delete_groups([group])[group] == "OK", what=f"{group} to be without members")
 
     def close(self) -> None:
         if self._admin is not None:

@@ -7,6 +7,7 @@ has for itself, so that a model shows of every single event how often it was lea
 
 import json
 import random
+import time
 import statistics
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -40,6 +41,7 @@ class Workload:
     """Raw bytes of every bad record, by topic:partition:offset."""
 
     def __post_init__(self) -> None:
+        self._readings: dict[str, Reading] = {}
         self._random = random.Random(self.seed)
         self.labelled = self.cluster.topic("labelled", self.partitions)
         self.unlabelled = self.cluster.topic("unlabelled", self.partitions)
@@ -77,31 +79,69 @@ class Workload:
             if raw is not None:
                 self.bad[f"{at.topic}:{at.partition}:{at.offset}"] = raw
 
-    def _one(self, poison: float) -> tuple[Any, bytes | None]:
-        pick = self._random
+    def _one(
+        self, poison: float, producer: KafkaProducer | None = None, prefix: str = "e"
+    ) -> tuple[Any, bytes | None]:
+        pick, producer = self._random, producer or self._producer
         partition = pick.randrange(self.partitions)
         topic = pick.choice([self.labelled, self.unlabelled])
         if pick.random() < poison:
             raw = pick.choice(POISON)
             headers = pick.choice([[], [("trace", b"1"), ("trace", b"2")]])
-            return self._producer.send(topic, raw, key=b"k", partition=partition, headers=headers), raw
+            return producer.send(topic, raw, key=b"k", partition=partition, headers=headers), raw
         if pick.random() < poison / 2:
-            return self._producer.send(topic, None, key=b"k", partition=partition), None
-        uid = f"e{len(self.learned) + len(self.asked)}"
+            return producer.send(topic, None, key=b"k", partition=partition), None
+        uid = f"{prefix}{len(self.learned) + len(self.asked)}"
         event: dict[str, Any] = {"id": uid, "features": {"uid": uid, **self._features()}}
         if topic == self.labelled and pick.random() < 0.7:
             event["label"] = pick.choice(LABELS)
             self.learned[uid] = (event["label"], event["features"]["x"])
         else:
             self.asked.add(uid)
-        return self._producer.send(topic, json.dumps(event).encode(), key=uid.encode(), partition=partition), None
+        return producer.send(topic, json.dumps(event).encode(), key=uid.encode(), partition=partition), None
 
     def _features(self) -> dict[str, Any]:
         return {"x": self._random.gauss(1e6, 3.0), "colour": self._random.choice("rgb")}
 
+    def produce_in_transactions(self, events: int, aborted: int, each: int = 3) -> None:
+        """Append labelled and unlabelled events in transactions of a few; as many more as `aborted` come to nothing."""
+        producer = self._transactional()
+        kept = self.learned.copy(), self.asked.copy()
+        for _ in range(0, aborted, each):
+            producer.begin_transaction()
+            for _ in range(each):
+                self._one(0, producer, prefix="aborted-")
+            producer.flush()
+            producer.abort_transaction()
+        self.learned, self.asked = kept
+        for _ in range(0, events, each):
+            producer.begin_transaction()
+            for _ in range(each):
+                self._one(0, producer)
+            producer.commit_transaction()
+        producer.close()
+
+    def open_transaction(self) -> KafkaProducer:
+        """A transaction on partition 0 of the labelled topic that its producer leaves open."""
+        producer = self._transactional()
+        producer.begin_transaction()
+        producer.send(self.labelled, b"never committed", partition=0)
+        producer.flush()
+        return producer
+
+    def _transactional(self) -> KafkaProducer:
+        producer = KafkaProducer(
+            bootstrap_servers=self.cluster.bootstrap, transactional_id=f"{self.app}-upstream", retry_backoff_ms=5
+        )
+        producer.init_transactions()
+        return producer
+
     def answered(self) -> Counter[str]:
         """How often each id was answered, as a read_committed reader sees it."""
-        return Counter(json.loads(record.value)["id"] for record in self.committed(self.predictions))
+        return Counter(answer["id"] for answer in self.answers())
+
+    def answers(self) -> list[dict[str, Any]]:
+        return [json.loads(record.value) for record in self.committed(self.predictions)]
 
     def dead_letters(self) -> Counter[tuple[str, bytes]]:
         """How often each record was dead-lettered: its coordinates by the headers, and its bytes."""
@@ -109,35 +149,14 @@ class Workload:
 
     def committed(self, topic: str) -> list[Any]:
         """All committed records of a topic."""
-        consumer = KafkaConsumer(
-            bootstrap_servers=self.cluster.bootstrap,
-            isolation_level="read_committed",
-            enable_auto_commit=False,
-        )
-        try:
-            parts = [TopicPartition(topic, p) for p in consumer.partitions_for_topic(topic) or ()]
-            consumer.assign(parts)
-            consumer.seek_to_beginning(*parts)
-            ends = consumer.end_offsets(parts)
-            records: list[Any] = []
+        if topic not in self._readings:
+            self._readings[topic] = Reading(self.cluster.bootstrap, topic)
+        return self._readings[topic].records()
 
-            def all_read() -> bool:
-                for some in consumer.poll(200).values():
-                    records.extend(some)
-                return all(consumer.position(p) >= ends[p] for p in parts)
-
-            wait_until(all_read, 60, f"everything of {topic}")
-            return records
-        finally:
-            consumer.close()
-
-    def wait_answered(self, seconds: float = 60) -> None:
-        """Wait until as many answers and dead letters are committed as are due; doubles come out in `check`."""
-        wait_until(
-            lambda: len(self.answered()) >= len(self.asked) and len(self.dead_letters()) >= len(self.bad),
-            seconds,
-            "every event to be answered",
-        )
+    def unanswered(self) -> int:
+        """How many answers and dead letters are still due; doubles come out in `check`."""
+        answers = max(0, len(self.asked) - len(self.answered()))
+        return answers + max(0, len(self.bad) - len(self.dead_letters()))
 
     def complaints(self, snapshots: Iterable[Any] = ()) -> list[str]:
         """Everything that is wrong with what was committed, and with these final snapshots."""
@@ -174,6 +193,42 @@ class Workload:
 
     def close(self) -> None:
         self._producer.close()
+        for reading in self._readings.values():
+            reading.close()
+
+
+class Reading:
+    """Follows one topic as a read_committed reader does, from its start."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._consumer = KafkaConsumer(
+            bootstrap_servers=bootstrap,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            reconnect_backoff_max_ms=500,
+        )
+        numbers = wait_until(lambda: self._consumer.partitions_for_topic(topic), 60, f"the partitions of {topic}")
+        self._parts = [TopicPartition(topic, number) for number in numbers]
+        self._consumer.assign(self._parts)
+        self._records: list[Any] = []
+
+    def records(self) -> list[Any]:
+        """Everything up to the present end."""
+        ends = self._consumer.end_offsets(self._parts)
+
+        def all_read() -> bool:
+            return all(self._consumer.position(tp) >= end for tp, end in ends.items())
+
+        deadline = time.monotonic() + 60
+        while not all_read():
+            for some in self._consumer.poll(200).values():
+                self._records += some
+            assert time.monotonic() < deadline, f"not all of {self._parts} could be read"
+        return self._records
+
+    def close(self) -> None:
+        self._consumer.close()
 
 
 def differences(what: str, counts: "Counter[Any]", due: set[Any]) -> list[str]:

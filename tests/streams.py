@@ -81,6 +81,7 @@ CONFIGS = [
     Config("gaussian", {"var_smoothing": 0.0}),
     Config("gaussian", {"ddof": 1, "classes": ["a", "never"]}, whole_weights=True),
     Config("gaussian", {"half_life": 8.0}),
+    Config("gaussian", {"half_life": 8.0, "ddof": 1}),
     Config("multinomial"),
     Config("multinomial", {"alpha": 0.0}),
     Config("multinomial", {"alpha": 0.25, "unseen": "smooth", "classes": ["never", "b"]}),

@@ -33,7 +33,7 @@ def config(broker: Cluster, names: dict[str, str], tmp_path: Path) -> Path:
 
 def streamnb(*arguments: str, config: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "streamnb", *arguments[:-1], str(config), *arguments[-1:]]
-    return subprocess.run(command, cwd=config.parent, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run(command, cwd=config.parent, capture_output=True, text=True, timeout=200, check=False)
 
 
 def test_topics_create_makes_what_is_missing_and_only_that(

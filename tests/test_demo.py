@@ -18,7 +18,7 @@ Answer = dict[str, Any]
 
 def demo(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "streamnb", "demo", "--rate", "100000", *arguments]
-    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=120, check=False)
+    return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=280, check=False)
 
 
 def held_back() -> dict[str, str]:

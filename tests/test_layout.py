@@ -23,7 +23,8 @@ MAY_IMPORT = {
     "transport": {"errors"},
     "reports": {"errors", "transport"},
     "events": {"errors", "config", "transport"},
-    "scores": {"reports"},
+    "scores": {"reports", "drift"},
+    "drift": set(),
     "snapshots": {"errors", "config", "transport", "logs"},
     "transport.*": {"errors", "config", "transport", "logs"},
     "metrics": {"errors", "config", "transport", "reports", "logs", "metric_families"},
@@ -34,12 +35,13 @@ MAY_IMPORT = {
     "ledger": {"transport", "snapshots", "starting"},
     "processing": {"errors", "config", "transport", "learners", "events", "scores", "reports", "snapshots", "ledger"},
     "saving": {"errors", "learners", "snapshots"},
+    "top_features": {"logs", "learners", "reports"},
     "status": {"errors", "config", "transport", "reports", "ledger", "processing"},
     "watchdog": {"errors", "logs"},
     "notify": set(),
     "engine": {
         *("errors", "logs", "config", "transport", "learners", "events", "scores", "snapshots", "reports"),
-        *("starting", "ledger", "processing", "saving", "status", "watchdog"),
+        *("starting", "ledger", "processing", "saving", "status", "top_features", "watchdog"),
     },
 }
 EVERYTHING = {"cli", "__main__"}

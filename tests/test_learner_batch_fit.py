@@ -96,20 +96,31 @@ def test_gaussian_on_iris(learned: Learned) -> None:
     assert_equals_fit(model, Fitted("gaussian", events), [event.x for event in events[::10]])
 
 
-def moments_agree(model: Any, fitted: Fitted, tolerance: float = 1e-12) -> None:
-    """Counts exactly, means to 1e-12 of magnitude or deviation, variances and epsilon to 1e-12."""
-    estimator = model.to_sklearn()
-    epsilon = fitted.gaussian.epsilon
-    assert abs(Fraction(float(estimator.epsilon_)) - epsilon) <= tolerance * epsilon
-    for i, label in enumerate(model.classes):
-        assert estimator.class_count_[i] == fitted.weight[label]
-        for j, name in enumerate(model.features):
-            cell = fitted.gaussian.cell(label, name)
-            mean, variance = Fraction(float(estimator.theta_[i, j])), Fraction(float(estimator.var_[i, j]))
-            scale = max(abs(cell.mean), Fraction(float(cell.m2 / cell.n) ** 0.5))
-            assert abs(mean - cell.mean) <= tolerance * scale
+def moments_agree(model: Any, fitted: Fitted) -> None:
+    """Counts exactly, or to 1e-9 of fractions; means to 1e-12 of magnitude or deviation; variances to 1e-12."""
+    for line in model.likelihood_table():
+        for label, told in line.numbers.items():
+            cell, own = fitted.gaussian.cell(label, line.feature), fitted.gaussian.cells.get((label, line.feature))
+            mean, variance = Fraction(told["mean"]), Fraction(told["variance"])
             exact = fitted.gaussian.variance(cell)
-            assert abs(variance - exact) <= tolerance * exact, (label, name, float(variance), float(exact))
+            scale = max(abs(cell.mean), Fraction(float(exact) ** 0.5))
+            assert abs(mean - cell.mean) <= Fraction("1e-12") * scale
+            assert abs(variance - exact) <= Fraction("1e-12") * exact
+            n = own.n if own else Fraction(0)
+            assert abs(Fraction(told["n"]) - n) <= (0 if n.denominator == 1 else Fraction("1e-9") * n)
+
+
+@ways
+def test_a_class_of_one_event_shows_epsilon(learned: Learned) -> None:
+    flowers, species = iris()
+    X, y = np.vstack([flowers, [[5.0, 3.0, 4.0, 1.0]]]), [*species, "lone"]
+    events = [Event(dict(enumerate(x)), label) for x, label in zip(X.tolist(), y, strict=True)]
+    model, fitted = learned(Config("gaussian"), X, y), Fitted("gaussian", events)
+    shown = {Fraction(line.numbers["lone"]["variance"]) for line in model.likelihood_table()}
+    assert all(
+        abs(epsilon - fitted.gaussian.epsilon) <= Fraction("1e-12") * fitted.gaussian.epsilon for epsilon in shown
+    )
+    moments_agree(model, fitted)
 
 
 @ways
@@ -149,18 +160,7 @@ def test_the_variance_is_exact_at_any_offset(offset: float, weights: str, shards
     model = config.build()
     for shard in range(shards):
         model.merge(config.learned(events[shard::shards]))
-    moments_agree_one(model, config.fitted(events))
-
-
-def moments_agree_one(model: Any, fitted: Fitted) -> None:
-    estimator = model.to_sklearn()
-    for i, label in enumerate(model.classes):
-        cell = fitted.gaussian.cell(label, "x")
-        exact = fitted.gaussian.variance(cell)
-        assert abs(Fraction(float(estimator.var_[i, 0])) - exact) <= Fraction("1e-12") * exact
-        scale = max(abs(cell.mean), Fraction(float(exact) ** 0.5))
-        assert abs(Fraction(float(estimator.theta_[i, 0])) - cell.mean) <= Fraction("1e-12") * scale
-        assert abs(Fraction(float(estimator.class_count_[i])) - fitted.weight[label]) <= Fraction("1e-9")
+    moments_agree(model, config.fitted(events))
 
 
 @ways
@@ -315,71 +315,3 @@ def test_categorical_on_random_rows(learned: Learned) -> None:
     X = ((random.integers(0, 4, size=(200, 5)) + np.array(y)[:, None]) % 5).astype(float)
     model, estimator = learned(Config("categorical"), X, y), sk.CategoricalNB().fit(X, y)
     np.testing.assert_allclose(model.joint_log_likelihood_many(X), estimator.predict_joint_log_proba(X), rtol=1e-12)
-
-
-# --- to scikit-learn and back -----------------------------------------------------------------------------
-
-
-def table_for(kind: str) -> tuple[np.ndarray[Any, Any], list[int]]:
-    random = np.random.default_rng(8)
-    y = random.integers(0, 3, size=60).tolist()
-    X = random.poisson(random.gamma(0.7, size=(3, 5))[y]).astype(float)
-    return (X + random.normal(size=X.shape) if kind == "gaussian" else X), y
-
-
-SINGLE = ["gaussian", "multinomial", "complement", "bernoulli", "categorical"]
-
-
-@pytest.mark.parametrize("kind", SINGLE)
-def test_a_model_goes_to_scikit_learn_and_answers_the_same(kind: str) -> None:
-    X, y = table_for(kind)
-    config = Config(kind, {"priors": "uniform"} if kind == "complement" else {})
-    model = in_batches(config, X, y)
-    estimator = model.to_sklearn()
-    np.testing.assert_allclose(estimator.predict_proba(X), model.predict_proba_many(X), rtol=1e-10, atol=1e-13)
-    assert list(estimator.classes_) == list(model.classes)
-
-
-@pytest.mark.parametrize("kind", ["gaussian", "multinomial", "complement", "bernoulli", "categorical"])
-def test_a_model_comes_back_from_scikit_learn(kind: str) -> None:
-    X, y = table_for(kind)
-    estimators = {
-        "gaussian": sk.GaussianNB(),
-        "multinomial": sk.MultinomialNB(),
-        "complement": sk.ComplementNB(),
-        "bernoulli": sk.BernoulliNB(),
-        "categorical": sk.CategoricalNB(),
-    }
-    fitted = estimators[kind].fit(X[:40], y[:40])
-    shell = type(Config(kind).build())
-    model = shell.from_sklearn(fitted)
-    np.testing.assert_allclose(model.predict_proba_many(X[:40]), fitted.predict_proba(X[:40]), rtol=1e-9, atol=1e-12)
-    model.learn_many(X[40:], y[40:])
-    whole = estimators[kind].fit(X, y)
-    np.testing.assert_allclose(model.predict_proba_many(X), whole.predict_proba(X), rtol=1e-7, atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        Config("mixed", {"features": {}}),
-        Config("gaussian", {"half_life": 5.0}),
-        Config("multinomial", {"weighting": "tfidf"}),
-        Config("multinomial", {"unseen": "smooth"}),
-        Config("categorical", {"unseen": "smooth"}),
-    ],
-    ids=lambda config: config.name,
-)
-def test_what_scikit_learn_cannot_hold_is_refused(config: Config) -> None:
-    model = config.learned([Event({"a": 1.0}, "u", 1.0, 0.0), Event({"a": 2.0}, "v", 1.0, 0.0)])
-    with pytest.raises(TypeError):
-        model.to_sklearn()
-
-
-def test_a_model_from_scikit_learn_unlearns_nothing() -> None:
-    X, y = table_for("gaussian")
-    model = type(Config("gaussian").build()).from_sklearn(sk.GaussianNB().fit(X, y))
-    before = model.to_bytes()
-    with pytest.raises((ValueError, TypeError)):
-        model.unlearn_one(dict(enumerate(X[0].tolist())), y[0])
-    assert model.to_bytes() == before

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -298,6 +299,21 @@ def test_rescaling_by_a_power_of_two_shifts_the_joint_alone(
         p, q = model.predict_proba_one(x), rescaled.predict_proba_one(scaled(x))
         largest = max((abs(v) for v in model.joint_log_likelihood_one(x).values() if math.isfinite(v)), default=0)
         assert all(abs(p[c] - q[c]) <= 1e-12 * max(1, largest + 150 * len(x)) for c in p)
+
+
+@pytest.mark.parametrize("config", [c for c in CONFIGS if c.kind == "gaussian"], ids=lambda config: config.name)
+@given(data=st.data())
+@law_per_config
+def test_the_likelihood_table_tells_the_moments(config: Config, data: st.DataObject) -> None:
+    stream = data.draw(streams(config))
+    model, fitted = config.learned(stream.events), config.fitted(stream.events)
+    for line in model.likelihood_table():
+        for label, told in line.numbers.items():
+            cell = fitted.gaussian.cell(label, line.feature)
+            variance = fitted.gaussian.variance(cell)
+            scale = max(abs(cell.mean), Fraction(float(variance) ** 0.5))
+            assert abs(Fraction(told["mean"]) - cell.mean) <= Fraction("1e-12") * scale
+            assert abs(Fraction(told["variance"]) - variance) <= Fraction("1e-12") * variance
 
 
 # --- forgetting -------------------------------------------------------------------------------------------

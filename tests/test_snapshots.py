@@ -14,7 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamnb.errors import IoError, SnapshotError, StateError
@@ -51,9 +51,13 @@ snapshots = st.builds(
     model=st.binary(max_size=100),
 )
 
+# A busy machine is no failure.
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+
 # The bytes
 
 
+@unhurried
 @given(snapshots)
 def test_a_snapshot_comes_back_as_it_was(taken: Snapshot) -> None:
     assert decode(encode(taken)) == taken
@@ -75,6 +79,7 @@ def test_a_snapshot_cut_anywhere_is_found() -> None:
             decode(whole[:size])
 
 
+@unhurried
 @given(snapshots, st.data())
 def test_damage_of_any_snapshot_is_found(taken: Snapshot, data: st.DataObject) -> None:
     whole = encode(taken)
@@ -84,6 +89,7 @@ def test_damage_of_any_snapshot_is_found(taken: Snapshot, data: st.DataObject) -
         decode(whole[:begin] + other + whole[begin + len(other) :] if other else whole[:begin])
 
 
+@unhurried
 @given(st.binary())
 def test_arbitrary_bytes_are_no_snapshot(data: bytes) -> None:
     with pytest.raises(SnapshotError):
@@ -363,6 +369,13 @@ def test_others_are_read_while_they_are_in_use_and_being_replaced(tmp_path: Path
             assert [other.model for other in reader.others()] == [b"%d" % n]
         with open(tmp_path / "app" / "a" / "lock") as lock, pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def test_a_file_that_goes_away_between_listing_and_reading_is_no_damage(tmp_path: Path, folder: Path) -> None:
+    with opened(tmp_path) as store:
+        store.save(snapshot())
+        (folder / "0000000002.snapshot").symlink_to("gone")  # listed, but not there when it is opened
+        assert store.newest() == snapshot()
 
 
 def test_killed_at_any_change_to_a_file_the_newest_loads(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from streamnb.errors import (
@@ -31,6 +31,7 @@ from tests.place import EVENT_BYTES, Place, is_empty, prediction, publish, read_
 # Lines
 
 
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])  # a busy machine is no failure
 @given(st.lists(st.binary().map(lambda b: b.replace(b"\n", b" "))), st.booleans(), st.lists(st.integers(1, 50)))
 def test_however_the_stream_is_cut_into_chunks_the_records_are_its_lines(
     lines: list[bytes], newline_at_end: bool, sizes: list[int]

@@ -377,6 +377,25 @@ class Model(base.MiniBatchClassifier):
         """
         return saving.shape(self)
 
+    def to_sklearn(self) -> Any:
+        """Return a fitted scikit-learn estimator (or pipeline) that answers the same, columns as in `features`.
+
+        Raise TypeError or ValueError saying what scikit-learn cannot express.
+        """
+        from streamnb.learners import exchange  # scikit-learn is optional
+
+        return exchange.to_sklearn(self)
+
+    @classmethod
+    def from_sklearn(cls, estimator: Any) -> Self:
+        """Return the model of a fitted scikit-learn estimator, or of an OrdinalEncoder and CategoricalNB pipeline.
+
+        It refuses unlearning and tfidf. Raise TypeError or ValueError saying what cannot be taken over.
+        """
+        from streamnb.learners import adopting
+
+        return adopting.from_sklearn(cls, estimator)
+
     # -- river ------------------------------------------------------------------------------------------------
 
     def __repr__(self) -> str:

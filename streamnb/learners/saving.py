@@ -69,6 +69,8 @@ def shape(model: "Model") -> dict[str, Any]:
 
 def load(model: "Model", header: Mapping[str, Any], arrays: list[Array]) -> None:
     """Replace a model's state by a decoded one."""
+    if header["rounded"] and model.options.get("weighting") == "tfidf":
+        raise ValueError("a model from scikit-learn cannot weigh by tfidf: how many events had a token is not known")
     version = model.version
     model.start()
     model.version = version + 1

@@ -1,0 +1,80 @@
+"""Notices that the error of a stream has changed: river's ADWIN (Bifet & Gavaldà 2007), saved without pickle."""
+
+import base64
+import binascii
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from river.drift import ADWIN
+
+LONGEST = 32_768
+KEPT = 8_192
+
+
+class Change(NamedTuple):
+    """A change noticed at the error of this index of a batch, and the share of errors before and after it began."""
+
+    index: int
+    before: float
+    after: float
+
+
+class DriftDetector:
+    """ADWIN over the errors since the last change.
+
+    What is saved are these errors, and a restored detector is fed them again: it is equal by construction. (The
+    compiled class of river does give away its state, but as bytes that only its own version reads.) That wants a
+    bound: at `LONGEST` errors the detector is made anew from the last `KEPT`, which takes a few milliseconds.
+    """
+
+    def __init__(self, errors: bytes | bytearray = b"") -> None:
+        self._begin(errors)
+
+    def _begin(self, errors: bytes | bytearray) -> None:
+        self._errors = bytearray(errors)
+        self._adwin = ADWIN()
+        for error in self._errors:
+            self._adwin.update(error)
+
+    def update(self, errors: Sequence[bool]) -> list[Change]:
+        """Take further errors, in order; return the changes that they show."""
+        changes = []
+        for index, error in enumerate(errors):
+            self._errors.append(error)
+            self._adwin.update(error)
+            if self._adwin.drift_detected:
+                changes.append(Change(index, *_before_and_after(self._errors)))
+                self._begin(b"")
+            elif len(self._errors) == LONGEST:
+                self._begin(self._errors[-KEPT:])
+        return changes
+
+    def to_dict(self) -> dict[str, object]:
+        """The whole state as JSON values: the errors, eight to a byte."""
+        bits = np.packbits(np.frombuffer(self._errors, np.uint8))
+        return {"events": len(self._errors), "errors": base64.b64encode(bits.tobytes()).decode()}
+
+    @classmethod
+    def from_dict(cls, state: Mapping[str, Any]) -> Self:
+        """The detector that `to_dict` wrote; it goes on as that one would. ValueError for anything else."""
+        try:
+            events, packed = int(state["events"]), base64.b64decode(state["errors"], validate=True)
+        except binascii.Error as exc:
+            raise ValueError(f"errors: {exc}") from exc
+        if not 0 <= events < LONGEST or len(packed) != (events + 7) // 8:
+            raise ValueError(f"{events} errors in {len(packed)} bytes")
+        return cls(np.unpackbits(np.frombuffer(packed, np.uint8), count=events).tobytes())
+
+
+def _before_and_after(errors: bytearray) -> tuple[float, float]:
+    """The shares of errors on both sides of where the change most probably began (the maximum of the CUSUM).
+
+    ADWIN notices a change; the window that it keeps then still reaches back behind it.
+    """
+    wrong = np.cumsum(np.frombuffer(errors, np.uint8), dtype=np.int64)
+    n, total = len(wrong), int(wrong[-1])
+    begin = np.arange(1, n)
+    apart = np.abs(wrong[:-1] / begin - (total - wrong[:-1]) / (n - begin))
+    at = int(np.argmax(apart * np.sqrt(begin * (n - begin))))
+    return float(wrong[at] / (at + 1)), float((total - wrong[at]) / (n - at - 1))
