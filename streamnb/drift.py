@@ -2,8 +2,8 @@
 
 import base64
 import binascii
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
 from river.drift import ADWIN
@@ -13,9 +13,9 @@ KEPT = 8_192
 
 
 class Change(NamedTuple):
-    """A change noticed at the error of this index of a batch, and the share of errors before and after it began."""
+    """A change noticed at this error of a batch, and the share of errors before and after it began."""
 
-    index: int
+    at: int
     before: float
     after: float
 
@@ -33,16 +33,17 @@ class DriftDetector:
 
     def _begin(self, errors: bytes | bytearray) -> None:
         self._errors = bytearray(errors)
-        self._adwin = ADWIN()
+        self._adwin = ADWIN()  # type: ignore[no-untyped-call]  # has no types
+        self._feed = cast(Callable[[int], None], self._adwin.update)
         for error in self._errors:
-            self._adwin.update(error)
+            self._feed(error)
 
     def update(self, errors: Sequence[bool]) -> list[Change]:
         """Take further errors, in order; return the changes that they show."""
         changes = []
         for index, error in enumerate(errors):
             self._errors.append(error)
-            self._adwin.update(error)
+            self._feed(error)
             if self._adwin.drift_detected:
                 changes.append(Change(index, *_before_and_after(self._errors)))
                 self._begin(b"")

@@ -100,6 +100,11 @@ class Engine:
         self._restored()
         self._snapshot_if_due()
 
+    @property
+    def starting(self) -> bool:
+        """Whether nothing was read yet, so that there is nothing to finish. Any thread may ask."""
+        return self._progress.state == "starting"
+
     def not_ready(self) -> str | None:
         """Why the daemon is not ready, None when it is. Any thread may ask."""
         state, silence = self._progress.state, self._transport.silence()
@@ -284,7 +289,10 @@ class Engine:
         if self._duty is None or self._transport.duty() is not self._duty:
             return False
         offsets = self._ledger.due()
-        if not answers.outputs and (not offsets or self._monotonic() < self._next_commit):
+        if not answers.outputs and not offsets:
+            self._progress.publish_failed = False  # what had failed was committed after all, or has another owner
+            return False
+        if not answers.outputs and self._monotonic() < self._next_commit:
             return False
         begun = self._monotonic()
         self.pulse.call_client()

@@ -40,14 +40,14 @@ class Ledger:
 
     @classmethod
     def of(cls, begun: Beginning, committed: Mapping[Partition, Committed]) -> "Ledger":
-        """Open the ledger at a start; what the group has committed by now is noted."""
-        snapshot = begun.snapshot
+        """Open the ledger at a start; what the group has committed by now is noted, and not if it was moved back."""
+        noted = dict(begun.snapshot.noted) if begun.snapshot else {}
         return cls(
             learned=begun.learned,
             learn_from=begun.learn_from,
             topics=begun.topics,
-            noted={**(snapshot.noted if snapshot else {}), **{p: c.offset for p, c in committed.items()}},
-            lost_events=(snapshot.lost if snapshot else 0) + _size(begun.lost),
+            noted=noted | {p: max(at.offset, noted.get(p, 0)) for p, at in committed.items()},
+            lost_events=(begun.snapshot.lost if begun.snapshot else 0) + _size(begun.lost),
             kept=begun.kept,
         )
 

@@ -89,6 +89,8 @@ class Processor:
         rows = model.rows()
         rows.append({}, (self._config.model.labels() or ["any"])[0], 1.0, 0.0)
         model.predict_learn_rows(rows)
+        if self._explain:
+            model.explain_one({})
 
     def class_sets(self) -> dict[Partition, list[str]]:
         """The labels that each labelled partition has brought, for the snapshot."""

@@ -93,7 +93,7 @@ class Scores:
         self._touched.update(actual, named)
         self._confusion.update(actual, answers)
         changes = self._detector.update((~correct).tolist())
-        return [self._drifted(Drift(first + index, before, after)) for index, before, after in changes]
+        return [self._drifted(Drift(first + at, before, after)) for at, before, after in changes]
 
     def _count_actual(self, actual: Sequence[str], before: int) -> None:
         """Count the classes, and score what always answers the majority class, or the shares of all classes."""

@@ -1,9 +1,10 @@
 """Which features speak most for each class, read from a copy of the model beside the loop."""
 
+import heapq
 import math
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from streamnb import logs
 from streamnb.learners.block import Likelihood
@@ -11,6 +12,7 @@ from streamnb.learners.model import Model
 from streamnb.reports import TopFeature, TopFeatures
 
 SHOWN = 8
+CLASSES = 50
 NAME_LENGTH = 120
 LARGEST = 20_000
 """Features of a model that is still read. Sorting more would hold the interpreter, and so the loop, too long."""
@@ -19,6 +21,9 @@ MOST_CELLS = 100_000
 PAUSE_SECONDS = 5.0
 PAUSES = 50.0
 """The pause after a reading, in times of what it took: at most a fiftieth of one processor is spent on it."""
+
+Term: TypeAlias = tuple[float, Literal["mean", "share"], float, float]
+"""What a `TopFeature` holds beside its name."""
 
 log = logs.get("top_features")
 
@@ -64,38 +69,37 @@ class TopFeaturesReader:
 
 
 def top_features(model: Model, shown: int = SHOWN) -> Mapping[str, tuple[TopFeature, ...]]:
-    """Return, for every class with events, the features that bring most to an event of it on average, most first.
+    """Return, for the most frequent classes, the features that bring most to an event of the class on average.
 
     Measured in nats, as p log(p / q) for a category or token, where q is its share over all other classes, and for a
     number as the divergence of the class's normal density from that of all others taken together.
     """
     weights = {label: n for label, n in model.class_count.items() if n > 0.0}
-    found: dict[Any, list[TopFeature]] = {label: [] for label in weights}
     if len(weights) < 2:
         return {str(label): () for label in weights}
+    listed = sorted(weights, key=lambda label: (-weights[label], str(label)))[:CLASSES]
+    found: dict[Any, list[tuple[float, int, Term, Likelihood]]] = {label: [] for label in listed}
     read = _of_complement if model.kind == "complement" else _of
-    for line in model.likelihood_table():
-        for label, feature in read(line, weights):
-            if feature.nats > 0.0 and math.isfinite(feature.nats):
-                found[label].append(feature)
-                if len(found[label]) >= 100 * shown:
-                    found[label] = _strongest(found[label], shown)
-    return {str(label): tuple(_strongest(features, shown)) for label, features in found.items()}
+    for i, line in enumerate(model.likelihood_table()):
+        for label, term in read(line, weights):
+            heap, nats = found.get(label), term[0]
+            if heap is not None and 0.0 < nats < math.inf and (len(heap) < shown or nats > heap[0][0]):
+                (heapq.heappush if len(heap) < shown else heapq.heapreplace)(heap, (nats, -i, term, line))
+    return {
+        str(label): tuple(TopFeature(_named(line), *term) for _, _, term, line in sorted(heap, reverse=True))
+        for label, heap in found.items()
+    }
 
 
-def _strongest(features: list[TopFeature], shown: int) -> list[TopFeature]:
-    return sorted(features, key=lambda feature: (-feature.nats, feature.name))[:shown]
-
-
-def _of(line: Likelihood, weights: Mapping[Any, float]) -> Iterable[tuple[Any, TopFeature]]:
-    name, total = _named(line), math.fsum(weights.values())
+def _of(line: Likelihood, weights: Mapping[Any, float]) -> Iterable[tuple[Any, Term]]:
+    total = math.fsum(weights.values())
     numbers = {label: line.numbers[label] for label in weights}
     if "p" in next(iter(numbers.values())):
         pooled = math.fsum(weights[label] * n["p"] for label, n in numbers.items())
         for label, n in numbers.items():
             others = max(0.0, (pooled - weights[label] * n["p"]) / (total - weights[label]))
             if n.get("count", 1.0) > 0.0:
-                yield label, TopFeature(name, _evidence(n["p"], others), "share", n["p"], others)
+                yield label, (_evidence(n["p"], others), "share", n["p"], others)
         return
     held = {label: n for label, n in numbers.items() if n["n"] > 0.0}
     n_all = math.fsum(n["n"] for n in held.values())
@@ -108,22 +112,20 @@ def _of(line: Likelihood, weights: Mapping[Any, float]) -> Iterable[tuple[Any, T
         spread = math.fsum(
             o["n"] * (o["variance"] + (o["mean"] - mean) ** 2) for other, o in held.items() if other != label
         )
-        yield (
-            label,
-            TopFeature(name, _divergence(n["mean"], n["variance"], mean, spread / rest), "mean", n["mean"], mean),
-        )
+        nats = _divergence(n["mean"], n["variance"], mean, spread / rest)
+        yield label, (nats, "mean", n["mean"], mean)
 
 
-def _of_complement(line: Likelihood, weights: Mapping[Any, float]) -> Iterable[tuple[Any, TopFeature]]:
+def _of_complement(line: Likelihood, weights: Mapping[Any, float]) -> Iterable[tuple[Any, Term]]:
     """A complement's table tells of each class what all others hold; what it holds itself is the rest of the sum."""
-    name, others = _named(line), len(line.numbers) - 1
+    others = len(line.numbers) - 1
     count = math.fsum(n["count"] for n in line.numbers.values()) / others
     total = math.fsum(n["total"] for n in line.numbers.values()) / others
     for label in weights:
         n = line.numbers[label]
         own = total - n["total"]
         share = max(0.0, count - n["count"]) / own if own > 0.0 else 0.0
-        yield label, TopFeature(name, _evidence(share, n["p"]), "share", share, n["p"])
+        yield label, (_evidence(share, n["p"]), "share", share, n["p"])
 
 
 def _evidence(p: float, q: float) -> float:

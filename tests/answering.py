@@ -1,21 +1,23 @@
 """One instance as a process of its own: takes duty, then publishes one answer for each line it is given.
 
-Its arguments are the bootstrap server, the app, the input topic and the output topic. It writes one line when it is
+Its arguments are the client, the bootstrap server, the app, the input topic and the output topic. It writes one line when it is
 on duty, and one for each answer: "published", or the name of the error.
 """
 
 import sys
 import time
 
+from streamnb.cli.wiring import client_of
 from streamnb.config import InputConfig, KafkaConfig, OutputConfig
 from streamnb.errors import StreamnbError
 from streamnb.transport import Committed, Output, Partition
-from streamnb.transport.kafka_python import KafkaTransport
+from streamnb.transport.kafka import KafkaTransport
 
 
-def main(bootstrap: str, app: str, labelled: str, predictions: str) -> None:
+def main(client: str, bootstrap: str, app: str, labelled: str, predictions: str) -> None:
     kafka = KafkaConfig(bootstrap_servers=bootstrap, instance="child", session_timeout=2, transaction_timeout=5)
-    transport = KafkaTransport(app, kafka, InputConfig(labelled=[labelled]), OutputConfig(predictions=predictions))
+    outputs = OutputConfig(predictions=predictions)
+    transport = KafkaTransport(app, kafka, InputConfig(labelled=[labelled]), outputs, client_of(client))
     transport.open()
     transport.join()
     while (duty := transport.duty()) is None:

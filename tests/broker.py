@@ -41,7 +41,9 @@ NEEDED = (
 T = TypeVar("T")
 
 
-def wait_until(condition: Callable[[], T], seconds: float = 30.0, what: str | Callable[[], str] = "") -> T:
+def wait_until(
+    condition: Callable[[], T], seconds: float = 30.0, what: str | Callable[[], str] = "", pause: float = 0.02
+) -> T:
     """Return the first true answer of `condition`; fail when it has none within this time, then saying `what`."""
     deadline = time.monotonic() + seconds
     while True:
@@ -50,7 +52,7 @@ def wait_until(condition: Callable[[], T], seconds: float = 30.0, what: str | Ca
         if time.monotonic() > deadline:
             said = what() if callable(what) else what
             raise AssertionError(f"not within {seconds} s: {said or condition}")
-        time.sleep(0.02)
+        time.sleep(pause)
 
 
 def free_port() -> int:
@@ -128,11 +130,16 @@ class Cluster:
     def commit(self, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
         """Move a group's offsets, as an operator does while none of its members lives."""
         moved = {TopicPartition(*p): OffsetAndMetadata(offset, "", -1) for p, offset in offsets.items()}
-        self.admin.alter_group_offsets(group, moved)
+        wait_until(
+            lambda: not any(error.errno for error in self.admin.alter_group_offsets(group, moved).values()),
+            what=f"the offsets of {group} to be moved",
+        )
 
     def forget(self, group: str) -> None:
         """Delete the group with all its offsets, once it has no members."""
-        wait_until(lambda: self.admin.delete_groups([group])[group] == "OK", what=f"{group} to be without members")
+        wait_until(
+            lambda: "OK" in dict(self.admin.delete_groups([group])).values(), what=f"{group} to be without members"
+        )
 
     def close(self) -> None:
         if self._admin is not None:

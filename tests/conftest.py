@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.broker import Broker, Cluster, given_cluster
+from tests.lives import Fleet
+from tests.oracle import Workload
 from tests.place import Place
 
 
@@ -41,5 +43,21 @@ def place(tmp_path: Path) -> Iterator[Place]:
     """A folder with an input of ten lines, `0` to `9`, and no outputs yet."""
     made = Place(tmp_path)
     made.input.write_bytes(b"".join(b"%d\n" % i for i in range(10)))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def workload(broker: Cluster) -> Iterator[Workload]:
+    """Topics of two partitions on the shared broker, empty at first."""
+    made = Workload(broker)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def fleet(tmp_path: Path) -> Iterator[Fleet]:
+    """Makes daemons, each in a folder of its own, and ends them all."""
+    made = Fleet(tmp_path)
     yield made
     made.close()

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +19,19 @@ from tests.broker import free_port, wait_until
 class Daemon:
     """Starts, stops and questions one instance; its snapshots and log stay in `folder` between starts."""
 
-    def __init__(self, folder: Path, config: Mapping[str, Any], instance: str = "a", script: str | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        config: Mapping[str, Any],
+        instance: str = "a",
+        script: str | None = None,
+        options: Sequence[str] = (),
+    ) -> None:
         self.folder, self.instance = folder, instance
         self.port = free_port()
         self.process: subprocess.Popen[bytes] | None = None
-        self._command = (
-            [sys.executable, script, "config.yaml"]
-            if script
-            else [sys.executable, "-m", "streamnb", "run", "config.yaml"]
-        )
+        program = [script] if script else ["-m", "streamnb", "run"]
+        self._command = [sys.executable, *program, "config.yaml", *options]
         folder.mkdir(parents=True, exist_ok=True)
         tree = {
             "http": {"port": self.port},
@@ -57,11 +61,14 @@ class Daemon:
 
     def ready(self, seconds: float = 60) -> "Daemon":
         wait_until(
-            lambda: self.get("/readyz")[0] == 200 or self._check_alive(),
+            lambda: self.is_ready() or self._check_alive(),
             seconds,
-            f"{self.instance} to be ready; {self.tail()}",
+            lambda: f"{self.instance} to be ready; {self.tail()}",
         )
         return self
+
+    def is_ready(self) -> bool:
+        return self.get("/readyz")[0] == 200
 
     def kill(self) -> None:
         """SIGKILL, in whatever it is doing."""
@@ -115,14 +122,28 @@ class Daemon:
         """The newest snapshot file, decoded."""
         from streamnb.snapshots import load
 
-        files = sorted((self.folder / "snapshots").rglob("*.snapshot"))
-        return load(files[-1])
+        return load(self.snapshots[-1])
 
     def log(self) -> str:
         return (self.folder / "log").read_text()
 
     def tail(self) -> str:
-        return "its log ends:\n" + self.log()[-3000:]
+        return f"the log of {self.instance} ends:\n{self.log()[-4000:]}"
+
+    @property
+    def ended(self) -> bool:
+        return self._process.poll() is not None
+
+    @property
+    def snapshots(self) -> list[Path]:
+        """Its snapshot files, oldest first."""
+        return sorted((self.folder / "snapshots").rglob("*.snapshot"))
+
+    def says(self, words: str, times: int = 1, seconds: float = 60) -> None:
+        """Wait until these words stand in its log so many times."""
+        wait_until(
+            lambda: self.log().count(words) >= times, seconds, lambda: f"{words!r} in the log; {self.tail()}"
+        )
 
     @property
     def _process(self) -> subprocess.Popen[bytes]:

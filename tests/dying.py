@@ -19,10 +19,14 @@ POINTS = (
     "before_snapshot",
     "inside_snapshot",
     "after_snapshot",
+    "before_restore",
+    "inside_restore",
+    "before_join",
+    "inside_join",
 )
 
 
-def die() -> None:
+def die(*_: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
 
@@ -59,6 +63,7 @@ def arm(point: str, calls: int) -> None:
     """Arrange for the death."""
     from kafka import KafkaConsumer, KafkaProducer
 
+    from streamnb.processing import Processor
     from streamnb.snapshots import DirectoryStore
 
     count = Countdown(calls)
@@ -81,15 +86,25 @@ def arm(point: str, calls: int) -> None:
             around(os, "fsync", before=count)
         case "after_snapshot":
             around(DirectoryStore, "save", after=count)
+        case "before_group_commit":  # delivery: at_least_once
+            around(KafkaConsumer, "commit", before=count)
+        case "before_restore":
+            around(DirectoryStore, "newest", before=die)
+        case "inside_restore":
+            around(Processor, "restore", after=die)
+        case "before_join":
+            around(KafkaConsumer, "subscribe", before=die)
+        case "inside_join":
+            around(KafkaConsumer, "subscribe", before=lambda: _soon(die, 0.05))
         case _:
             raise SystemExit(f"DIE_AT={point!r}: allowed are {', '.join(POINTS)}")
 
 
-def _soon(count: Countdown) -> None:
-    """Die a moment later in another thread, while the call is under way."""
+def _soon(act: Callable[[], None], seconds: float = 0.001) -> None:
+    """Act a moment later in another thread, while the call is under way."""
     import threading
 
-    threading.Timer(0.001, count).start()
+    threading.Timer(seconds, act).start()
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from streamnb.errors import SnapshotError
 from streamnb.snapshots import DirectoryStore, Snapshot, SnapshotStore, TopicNote
 from streamnb.snapshots.topic import TopicStore
 from streamnb.transport import Partition
-from streamnb.transport.kafka_python.compacted import CompactedTopic
+from streamnb.transport.kafka.compacted import CompactedTopic
 from tests.broker import Cluster
 from tests.transports import committed_records
 

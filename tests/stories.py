@@ -1,5 +1,6 @@
 """What Prometheus would have scraped from streamnb in a story, and which alerts had then fired (promtool tells)."""
 
+import math
 import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -48,6 +49,8 @@ def instance(name: str = "a", app: str = "fraud", changes: Mapping[str, Level] |
         f'streamnb_build_info{{app="{app}",version="1"}}': still(1),
         'streamnb_state{state="running"}': still(1),
         'streamnb_state{state="restoring"}': still(0),
+        "streamnb_ready": still(1),
+        "streamnb_start_timestamp_seconds": still(0),
         "streamnb_partitions_owned": still(1 + owns_labelled),
         "streamnb_restore_remaining_events": still(0),
         f"streamnb_lag_events{{{own}}}": lambda t: (t * 7) % 200,
@@ -69,6 +72,10 @@ def instance(name: str = "a", app: str = "fraud", changes: Mapping[str, Level] |
         "streamnb_lost_events_total": still(0),
         "streamnb_evaluated_total": rising(20),
         "streamnb_correct_total": rising(18),
+        'streamnb_drift_detections_total{direction="worse"}': still(0),
+        'streamnb_drift_detections_total{direction="better"}': still(0),
+        "streamnb_drift_error_before_ratio": still(math.nan),
+        "streamnb_drift_error_after_ratio": still(math.nan),
     }
     if owns_labelled:
         series[f"streamnb_published_offset{{{labelled}}}"] = rising(20)
@@ -96,6 +103,8 @@ def restarted(series: Series, at: Iterable[float], seconds: float = 30, moved: b
                 return level(t)
             if t < begun + seconds:
                 return 0.0 if key.startswith("up{") and not moved else None
+            if key.startswith("streamnb_start_timestamp_seconds"):
+                return begun + seconds
             return level(t - begun) if "_total" in key else level(t)
 
         return value

@@ -48,6 +48,9 @@ DAMAGED = 'streamnb_snapshots_total{outcome="damaged"}'
 ASSIGNED = 'streamnb_rebalances_total{kind="assigned"}'
 UPSTREAM = 'streamnb_open_upstream_transaction_seconds{topic="t",partition="0"}'
 LOST = "streamnb_lost_events_total"
+READY = "streamnb_ready"
+WORSE, BETTER = (f'streamnb_drift_detections_total{{direction="{d}"}}' for d in ("worse", "better"))
+BEFORE, AFTER = "streamnb_drift_error_before_ratio", "streamnb_drift_error_after_ratio"
 EVALUATED, CORRECT = "streamnb_evaluated_total", "streamnb_correct_total"
 
 
@@ -76,6 +79,7 @@ def absent(_: float) -> None:
 def restoring_until(end: float, events: float) -> dict[str, Level]:
     """No duty and nothing committed until the log has been learned; what is read meanwhile does not count."""
     return {
+        READY: from_(end, still(1)),
         RUNNING: from_(end, still(1)),
         RESTORING: from_(end, still(0), still(1)),
         REMAINING: drains(events, end),
@@ -103,6 +107,7 @@ def broker_away(*outages: tuple[float, float]) -> dict[str, Level]:
 
     tries = [begin + 15 * n for begin, end in outages for n in range(1, int((end - begin) / 15) + 1)]
     return {
+        READY: lambda t: float(out(t) is None),
         LAST_COMMIT: last_commit,
         LAG: lambda t: 100.0 * (out(t) or 0),
         PUBLISHED: lambda t: 80.0 * last_commit(t),
@@ -182,7 +187,12 @@ LETS_PASS: dict[str, tuple[Series, float, int]] = {
     "somebody restarts it three times by hand": (restarted(instance(), [600, 900, 1200]), HOUR, 60),
     "a first start with three hours of log to learn": (instance(changes=restoring_until(3 * HOUR, 5e8)), 5 * HOUR, 60),
     "one of two restores without a snapshot": (
-        {**instance(), **second(changes={RUNNING: from_(HOUR, still(1)), REMAINING: drains(1e8, HOUR)})},
+        {
+            **instance(),
+            **second(
+                changes={READY: from_(HOUR, still(1)), RUNNING: from_(HOUR, still(1)), REMAINING: drains(1e8, HOUR)}
+            ),
+        },
         2 * HOUR,
         60,
     ),
@@ -257,6 +267,21 @@ LETS_PASS: dict[str, tuple[Series, float, int]] = {
         HOUR,
         60,
     ),
+    "a new model learns, and its error falls": (
+        instance(changes={BETTER: stepped(600, 1200), BEFORE: still(0.5), AFTER: still(0.2)}),
+        2 * HOUR,
+        60,
+    ),
+    "the error rises by two points, for good": (
+        instance(changes={WORSE: stepped(600), BEFORE: still(0.1), AFTER: still(0.12)}),
+        2 * HOUR,
+        60,
+    ),
+    "it restarts and still knows of a drift long past": (
+        restarted(instance(changes={BEFORE: still(0.1), AFTER: still(0.3)}), [HOUR]),
+        2 * HOUR,
+        60,
+    ),
     "a new model climbs": (scored(still(20), lambda t: min(0.95, 0.5 + t / DAY)), 3 * DAY, 1800),
     "few events are scored at night, and most are missed": (
         scored(lambda t: 5 if t % DAY < 18 * HOUR else 0.05, lambda t: 0.9 if t % DAY < 18 * HOUR else 0.6),
@@ -290,8 +315,8 @@ WAKES_FOR: dict[str, tuple[set[str], Series, float, int]] = {
         60,
     ),
     "no instance gets a duty": (
-        {"StreamnbNotReady"},
-        {k: v for k, v in quiet(instance(changes={OWNED: still(0)})).items() if "published" not in k},
+        {"StreamnbNotReady", "StreamnbInstanceNotReady"},
+        {k: v for k, v in quiet(instance(changes={OWNED: still(0), READY: still(0)})).items() if "published" not in k},
         HOUR,
         60,
     ),
@@ -310,7 +335,7 @@ WAKES_FOR: dict[str, tuple[set[str], Series, float, int]] = {
     ),
     "one of two hangs in draining": (
         {"StreamnbInstanceNotReady"},
-        {**instance(), **quiet(second(changes={RUNNING: from_(600, still(0), still(1))}))},
+        {**instance(), **quiet(second(changes={READY: from_(600, still(0), still(1))}))},
         HOUR,
         60,
     ),
@@ -322,14 +347,7 @@ WAKES_FOR: dict[str, tuple[set[str], Series, float, int]] = {
     ),
     "it restarts without traffic": (
         {"StreamnbRestartsOften"},
-        restarted(
-            {
-                **quiet(instance()),
-                'streamnb_snapshots_total{job="streamnb",instance="a",outcome="ok"}': rising(1 / 30, 1),
-            },
-            range(600, 3000, 240),
-            20,
-        ),
+        restarted(quiet(instance()), range(600, 3000, 240), 20),
         HOUR,
         60,
     ),
@@ -373,7 +391,7 @@ WAKES_FOR: dict[str, tuple[set[str], Series, float, int]] = {
         60,
     ),
     "no broker has come back for an hour": (
-        {"StreamnbNotCommitting", "StreamnbTransactionsFail"},
+        {"StreamnbNotReady", "StreamnbInstanceNotReady", "StreamnbNotCommitting", "StreamnbTransactionsFail"},
         instance(changes=broker_away((600, 9 * HOUR))),
         HOUR,
         60,
@@ -458,6 +476,15 @@ WAKES_FOR: dict[str, tuple[set[str], Series, float, int]] = {
     "a start finds a damaged snapshot": (
         {"StreamnbSnapshotDamaged"},
         restarted(instance(changes={DAMAGED: from_(1200, still(1))}), [1200]),
+        HOUR,
+        60,
+    ),
+    "a producer has swapped two fields": (
+        {"StreamnbDrift"},
+        {
+            **instance(changes={WORSE: stepped(1800), BEFORE: still(0.1), AFTER: from_(1800, still(0.35), still(0.1))}),
+            **second(changes={WORSE: stepped(1810), BEFORE: still(0.1), AFTER: from_(1810, still(0.33), still(0.1))}),
+        },
         HOUR,
         60,
     ),

@@ -257,6 +257,20 @@ def test_a_second_signal_ends_the_process_with_1_at_once() -> None:
     assert (done.returncode, done.stdout) == (1, "True\n")
 
 
+def test_a_signal_ends_a_run_that_still_waits_for_a_broker_with_0(tmp_path: Path) -> None:
+    (tmp_path / "away.yaml").write_text(
+        "{app: away, kafka: {bootstrap_servers: '127.0.0.1:9'}, http: {port: 0},"
+        " input: {labelled: [a]}, output: {predictions: b}}"
+    )
+    command = [sys.executable, "-m", "streamnb", "run", "away.yaml"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as waiting:
+        assert waiting.stderr is not None
+        while "web.serves" not in waiting.stderr.readline():
+            assert waiting.poll() is None
+        waiting.send_signal(signal.SIGTERM)
+        assert waiting.wait(10) == 0
+
+
 def test_check_says_what_it_found_and_touches_no_output(folder: Path) -> None:
     done = streamnb("check", "streamnb.yaml", cwd=folder)
     rows = {line.split()[0]: line for line in done.stdout.splitlines()}

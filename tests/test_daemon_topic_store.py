@@ -8,9 +8,10 @@ import pytest
 from streamnb.config import KafkaConfig
 from streamnb.snapshots import Snapshot
 from streamnb.snapshots.topic import TopicStore
-from streamnb.transport.kafka_python.compacted import CompactedTopic
+from streamnb.transport.kafka.compacted import CompactedTopic
 from tests.broker import Cluster, wait_until
 from tests.daemon import Daemon
+from tests.lives import answered
 from tests.oracle import Workload
 
 
@@ -30,8 +31,8 @@ class Diskless:
 
     def work_off(self, daemon: Daemon) -> None:
         """Let everything be answered and learned, then stop."""
-        self.workload.wait_answered()
-        wait_until(lambda: daemon.metric("model_events") >= len(self.workload.learned), what=daemon.tail())
+        answered(self.workload, daemon)
+        wait_until(lambda: daemon.metric("model_events") >= len(self.workload.learned), what=daemon.tail)
         assert daemon.stop() == 0, daemon.tail()
 
     def snapshot(self, instance: str) -> Snapshot:

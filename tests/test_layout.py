@@ -20,6 +20,7 @@ MAY_IMPORT = {
     "logs": set(),
     "config": {"errors"},
     "learners": {"errors"},
+    "bench": {"learners"},
     "transport": {"errors"},
     "reports": {"errors", "transport"},
     "events": {"errors", "config", "transport"},
@@ -37,6 +38,7 @@ MAY_IMPORT = {
     "saving": {"errors", "learners", "snapshots"},
     "top_features": {"logs", "learners", "reports"},
     "status": {"errors", "config", "transport", "reports", "ledger", "processing"},
+    "verification": {"errors", "transport", "events", "learners"},
     "watchdog": {"errors", "logs"},
     "notify": set(),
     "engine": {

@@ -1,8 +1,11 @@
 """What /metrics says is what the engine reported, in names and labels that never surprise a scraper."""
 
+import gc
 import math
 import threading
+import tracemalloc
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,8 +14,9 @@ from hypothesis import strategies as st
 from prometheus_client import parser
 from prometheus_client.openmetrics import parser as openmetrics
 
+from streamnb.metric_families import FAMILIES, PREFIX
 from streamnb.metrics import Metrics
-from streamnb.reports import ModelView, ScoresView, Status, Step
+from streamnb.reports import Bin, ClassScore, Drift, ModelView, ScoresView, Status, Step
 from tests.statuses import (
     STARTED,
     class_scores,
@@ -25,6 +29,7 @@ from tests.statuses import (
     unlabelled,
 )
 
+README = (Path(__file__).parents[1] / "README.md").read_text()
 OPENMETRICS = "application/openmetrics-text;version=1.0.0;q=0.6,text/plain;version=0.0.4;q=0.3,*/*;q=0.2"
 
 STATES = ["starting", "restoring", "running", "draining", "stopped"]
@@ -35,6 +40,8 @@ REASONS = [
 # name -> type, label names, and the children that must be there from the start
 METRICS = {
     "build_info": ("gauge", ["app", "instance", "version"], 1),
+    "start_timestamp_seconds": ("gauge", [], 1),
+    "ready": ("gauge", [], 1),
     "state": ("gauge", ["state"], len(STATES)),
     "events_total": ("counter", ["outcome", "role"], 6),
     "predictions_total": ("counter", [], 1),
@@ -69,8 +76,19 @@ METRICS = {
     "unknown_labels_total": ("counter", [], 1),
     "brier_total": ("counter", [], 1),
     "accuracy_ratio": ("gauge", [], 1),
+    "majority_correct_total": ("counter", [], 1),
+    "prior_log_loss_nats_total": ("counter", [], 1),
     "class_evaluated_total": ("counter", ["class"], 1),
     "class_correct_total": ("counter", ["class"], 1),
+    "class_predicted_total": ("counter", ["class"], 1),
+    "class_published_total": ("counter", ["class"], 1),
+    "calibration_events_total": ("counter", ["bin"], 10),
+    "calibration_correct_total": ("counter", ["bin"], 10),
+    "calibration_confidence_total": ("counter", ["bin"], 10),
+    "drift_detections_total": ("counter", ["direction"], 2),
+    "drift_error_before_ratio": ("gauge", [], 1),
+    "drift_error_after_ratio": ("gauge", [], 1),
+    "features_total": ("counter", [], 1),
     "unseen_features_total": ("counter", [], 1),
 }
 
@@ -119,6 +137,15 @@ def test_there_are_no_other_metrics() -> None:
     assert names == {f"streamnb_{name}" for name in METRICS}
 
 
+def test_the_readme_lists_every_metric_with_its_type_labels_and_meaning() -> None:
+    table = README.partition("<!-- metrics:")[2].partition("<!-- end of metrics -->")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line[:3] == "| `"]
+    assert rows == [
+        [f"`{PREFIX}{name}`", family.kind, ", ".join(f"`{label}`" for label in family.labels), family.help]
+        for name, family in FAMILIES.items()
+    ]
+
+
 def test_counters_start_at_zero() -> None:
     assert {n for (name, _), n in scraped(metrics()).items() if name.endswith("_total")} == {0.0}
 
@@ -134,7 +161,9 @@ def test_a_step_is_counted_by_what_it_did() -> None:
             late=1,
             dead_letters={"bad_label": 2},
             labels_ignored=5,
+            features=40,
             unseen_features=6,
+            published={"spam": 2, "ham": 1},
             ages=[0.003, 0.2, 4.0],
         )
     )
@@ -144,7 +173,8 @@ def test_a_step_is_counted_by_what_it_did() -> None:
     assert value(m, "predictions_total") == 3
     assert value(m, "late_predictions_total") == 1
     assert value(m, "labels_ignored_total") == 5
-    assert value(m, "unseen_features_total") == 6
+    assert (value(m, "features_total"), value(m, "unseen_features_total")) == (40, 6)
+    assert children(m, "class_published_total", "class") == {"ham": 1, "other": 0, "spam": 2}
     assert value(m, "event_age_seconds_count") == 3
     assert value(m, "event_age_seconds_sum") == pytest.approx(4.203)
     assert value(m, "event_age_seconds_bucket", le="0.25") == 2
@@ -180,6 +210,19 @@ def test_transactions_rebalances_snapshots_and_losses_are_counted() -> None:
     assert (value(m, "snapshot_seconds_count"), value(m, "snapshot_bytes")) == (1, 1234)
     assert value(m, "last_commit_timestamp_seconds") == value(m, "snapshot_timestamp_seconds") == STARTED
     assert value(m, "lost_events_total") == 17
+
+
+def test_whether_the_daemon_is_ready_is_told_at_the_scrape() -> None:
+    m = metrics()
+    for ready in (True, False, True):
+        assert f"streamnb_ready {float(ready)}\n" in m.exposition(None, ready)[0].decode()
+
+
+def test_the_start_is_that_of_the_process_whatever_the_clock_says_later() -> None:
+    moments = iter([STARTED, STARTED + 50, STARTED + 60])
+    m = metrics(lambda: next(moments))
+    m.stepped(Step())
+    assert value(m, "start_timestamp_seconds") == STARTED
 
 
 def test_gauges_show_the_last_status() -> None:
@@ -309,6 +352,44 @@ def test_no_class_counter_falls_when_a_new_class_pushes_another_into_other() -> 
     assert all(after[label] >= n for label, n in before.items() if label in after)
 
 
+def test_predictions_of_a_class_count_apart_from_its_events() -> None:
+    m = metrics()
+    m.status(status(scores=scores(10, classes={"a": ClassScore(10, 9, 12)})))
+    m.stepped(counted_step(scores(13, classes={"a": ClassScore(12, 10, 13), "b": ClassScore(1, 0, 2)})))
+    assert children(m, "class_evaluated_total", "class") == {"a": 2, "b": 1, "other": 0}
+    assert children(m, "class_correct_total", "class") == {"a": 1, "b": 0, "other": 0}
+    assert children(m, "class_predicted_total", "class") == {"a": 1, "b": 2, "other": 0}
+
+
+def test_published_answers_of_the_fifty_first_class_are_others() -> None:
+    m = metrics()
+    m.stepped(Step(published={f"c{i:02}": i for i in range(60)}))
+    found = children(m, "class_published_total", "class")
+    assert len(found) == 51
+    assert found["other"] == sum(range(50, 60))
+
+
+def test_calibration_grows_bin_by_bin() -> None:
+    m = metrics()
+    bins = [Bin()] * 9
+    m.status(status(scores=scores(5, calibration=(*bins, Bin(5, 4, 4.75)))))
+    m.stepped(counted_step(scores(8, calibration=(Bin(1, 0, 0.0625), *bins[1:], Bin(7, 6, 6.5)))))
+    expected = {"events": (1, 2), "correct": (0, 2), "confidence": (0.0625, 1.75)}
+    for name, (low, high) in expected.items():
+        found = children(m, f"calibration_{name}_total", "bin")
+        assert (found["0-0.1"], found["0.9-1"], sum(found.values())) == (low, high, low + high)
+
+
+def test_drift_is_counted_by_direction_and_the_last_one_is_shown() -> None:
+    m = metrics()
+    m.status(status(scores=scores(100, drifts_worse=2, drifts_better=1)))
+    assert math.isnan(value(m, "drift_error_after_ratio"))
+    drifted = scores(200, drifts_worse=3, drifts_better=1, drifts=(Drift(9, 0.5, 0.4), Drift(150, 0.125, 0.5)))
+    m.status(status(scores=drifted))
+    assert children(m, "drift_detections_total", "direction") == {"worse": 1, "better": 0}
+    assert (value(m, "drift_error_before_ratio"), value(m, "drift_error_after_ratio")) == (0.125, 0.5)
+
+
 # -- hostile values -----------------------------------------------------------------------------------------
 
 numbers = st.one_of(
@@ -398,9 +479,10 @@ def test_an_observer_never_raises_even_on_what_is_no_report(caplog: pytest.LogCa
 def test_hostile_names_of_topics_and_classes_can_be_scraped(topic: str) -> None:
     m = metrics()
     m.status(status(partitions=partitions(topic, [labelled()]), model=model({topic: 1.0})))
+    m.stepped(Step(published={topic: 1}))
     assert children(m, "lag_events", "partition") == {"0": 10}
     assert len(children(m, "class_evaluated_total", "class")) == 2
-    assert len(m.exposition()[0]) < 20_000
+    assert len(m.exposition()[0]) < 25_000
 
 
 # -- formats ------------------------------------------------------------------------------------------------
@@ -469,3 +551,41 @@ def test_a_scrape_never_sees_half_a_step() -> None:
     finally:
         done.set()
         thread.join()
+
+
+def test_a_scrape_does_not_wait_for_a_loop_that_hangs_in_a_report() -> None:
+    m, entered, go_on = metrics(), threading.Event(), threading.Event()
+
+    class Hanging(dict[Any, Any]):
+        def items(self) -> Any:
+            entered.set()
+            go_on.wait()
+            return super().items()
+
+    loop = threading.Thread(target=m.stepped, args=[Step(events=Hanging())])
+    loop.start()
+    try:
+        assert entered.wait(10)
+        assert value(m, "predictions_total") == 0
+    finally:
+        go_on.set()
+        loop.join()
+
+
+@pytest.mark.parametrize("accept", [None, OPENMETRICS])
+def test_scrapes_leave_memory_as_it_was(accept: str | None) -> None:
+    m = metrics()
+    m.status(
+        status(partitions=partitions("in", [labelled()] * 20), model=model(dict.fromkeys(map(str, range(60)), 1.0)))
+    )
+    for _ in range(20):
+        m.exposition(accept)
+    tracemalloc.start()
+    try:
+        before = tracemalloc.get_traced_memory()[0]
+        for _ in range(100):
+            m.exposition(accept)
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] - before < 20_000
+    finally:
+        tracemalloc.stop()

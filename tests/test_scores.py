@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from streamnb.reports import ClassScore, ScoresView
-from streamnb.scores import Scores
+from streamnb.reports import Bin, ClassScore, Confusion, Drift, ScoresView
+from streamnb.scores import CONFUSION_CLASSES, Scores
 
 NAN = math.nan
 Batch = tuple[tuple[str, ...], list[list[float]], list[int], list[str | None]]
@@ -42,6 +42,8 @@ def test_three_events_scored_by_hand() -> None:
         recent_accuracy=1 / 3,
         majority_correct=1,
         classes={"a": ClassScore(2, 1, 1), "b": ClassScore(0, 0, 2), "c": ClassScore(1, 0, 0)},
+        prior_log_loss_nats=-math.log(1e-15) - math.log(1e-15) + math.log(2),
+        calibration=(*[Bin()] * 5, Bin(2, 1, 1.0), Bin(), Bin(1, 0, 0.75), Bin(), Bin()),
     )
 
 
@@ -92,6 +94,58 @@ def test_recent_accuracy_is_that_of_the_last_thousand_events() -> None:
     assert scores.view().recent_accuracy == 1.0
 
 
+def test_the_prior_is_scored_by_the_shares_of_the_classes_before_each_event() -> None:
+    truth = ["a", "a", "b", "a", "b"]
+    shares = [1e-15, 1 / 1, 1e-15, 2 / 3, 1 / 4]
+    view = updated(Scores(), ("a", "b"), [[0.5, 0.5]] * 5, [0] * 5, truth).view()
+    assert view.prior_log_loss_nats == pytest.approx(-sum(map(math.log, shares)), rel=1e-15)
+
+
+@pytest.mark.parametrize(("p", "place"), [(0.0, 0), (0.05, 0), (0.1, 1), (0.75, 7), (0.9, 9), (1.0, 9)])
+def test_an_answer_falls_into_the_bin_of_its_probability(p: float, place: int) -> None:
+    view = updated(Scores(), ("a", "b"), [[p, 0.0]], [0], ["a"]).view()
+    assert {i: held for i, held in enumerate(view.calibration) if held.events} == {place: Bin(1, 1, p)}
+
+
+def test_confusion_tells_what_was_answered_for_what() -> None:
+    truth, best = ["b", "a", "a", "b", "a", None], [0, 0, 1, 1, 0, 0]
+    scores = updated(Scores(), ("a", "b"), [[0.5, 0.5]] * 6, best, truth)
+    assert scores.confusion() == Confusion(("b", "a"), ((1, 1, 0), (1, 2, 0), (0, 0, 0)))
+
+
+def test_confusion_is_bounded_and_keeps_the_classes_that_came_first() -> None:
+    labels = [f"c{n:03}" for n in range(CONFUSION_CLASSES + 20)]
+    n, scores = len(labels), Scores()
+    updated(scores, labels, np.full((n, n), 1 / n).tolist(), [0] * n, labels)
+    confusion = scores.confusion()
+    assert confusion.classes == tuple(labels[:CONFUSION_CLASSES])
+    assert [row[0] for row in confusion.counts] == [1] * CONFUSION_CLASSES + [20]
+    assert len(json.dumps(scores.to_dict()["confusion"])) < 3000
+
+
+def test_a_change_of_the_error_is_told_when_it_is_found_and_in_the_view() -> None:
+    scores, truth = Scores(), ["a"] * 2000 + ["b"] * 100
+    drifts = scores.update(("a", "b"), np.array([[0.9, 0.1]] * 2100), np.zeros(2100, dtype=int), truth)
+    (drift,) = drifts
+    assert drift == Drift(drift.event, 0.0, 1.0)
+    assert drift.direction == "worse"
+    assert 2000 < drift.event <= 2064
+    view = scores.view()
+    assert (view.drifts, view.drifts_worse, view.drifts_better) == ((drift,), 1, 0)
+
+
+def test_a_state_from_before_confusion_calibration_and_drift_still_loads() -> None:
+    saved = updated(Scores(), ("a", "b"), [[0.5, 0.5]] * 4, [0] * 4, ["a", "a", "a", "b"])
+    added = {"prior_log_loss_nats", "calibration", "confusion", "drift"}
+    old = {name: value for name, value in saved.to_dict().items() if name not in added}
+    scores = Scores.from_dict(old)
+    assert scores.view().prior_log_loss_nats == pytest.approx(3 * math.log(4 / 3) + math.log(4))
+    assert (scores.view().evaluated, scores.view().calibration) == (4, (Bin(),) * 10)
+    updated(scores, ("a", "b"), [[0.5, 0.5]], [0], ["a"])
+    assert scores.confusion() == Confusion(("a",), ((1, 0), (0, 0)))
+    assert Scores.from_dict(scores.to_dict()).view() == scores.view()
+
+
 def test_an_earlier_view_stays_as_it_was() -> None:
     scores = updated(Scores(), ("a",), [[1.0]], [0], ["a"])
     view = scores.view()
@@ -126,7 +180,7 @@ def test_a_batch_leaves_bit_for_bit_what_its_events_leave_one_at_a_time(batch: B
         answer = kept.index(index) if index >= 0 else -1
         updated(single, [labels[at] for at in kept], [[row[at] for at in kept]], [answer], [label])
     assert state(whole) == state(single)
-    assert whole.view() == single.view()
+    assert (whole.view(), whole.confusion()) == (single.view(), single.confusion())
 
 
 def test_a_long_batch_of_many_classes_is_summed_in_order_too() -> None:
@@ -153,9 +207,26 @@ def test_restored_scores_go_on_as_the_saved_ones(first: Batch, second: Batch) ->
     assert state(updated(restored, *second)) == state(updated(saved, *second))
 
 
-@pytest.mark.parametrize("damage", [{"brier": "x"}, {"classes": {"a": [1, 2]}}, {"classes": []}, {"recent": None}])
+DETECTOR = {"worse": 0, "better": 0, "last": []}
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        *({"brier": "x"}, {"classes": {"a": [1, 2]}}, {"classes": []}, {"recent": None}),
+        *({"calibration": [[1, 1, 1.0]] * 11}, {"calibration": [[1, 1]]}, {"prior_log_loss_nats": None}),
+        *({"confusion": {"classes": ["a"]}}, {"confusion": {"classes": [str(i) for i in range(60)], "pairs": []}}),
+        *(
+            {"drift": None},
+            {"drift": {"worse": 0}},
+            {"drift": DETECTOR | {"detector": {"events": 9, "errors": "AA=="}}},
+        ),
+        *({"drift": DETECTOR | {"detector": {"events": n, "errors": "x"}}} for n in (1, -1, 10**12)),
+    ],
+)
 def test_scores_of_another_format_are_refused(damage: dict[str, Any]) -> None:
     whole = updated(Scores(), ("a",), [[1.0]], [0], ["a"]).to_dict()
-    for wrong in (whole | damage, {name: value for name, value in whole.items() if name not in damage}):
+    without = {name: value for name, value in whole.items() if name not in damage}
+    for wrong in (whole | damage, *([] if "drift" in damage else [without])):
         with pytest.raises(ValueError, match="scores of another format"):
             Scores.from_dict(wrong)

@@ -11,8 +11,8 @@ import pytest
 from streamnb.config import InputConfig, KafkaConfig, OutputConfig
 from streamnb.errors import BrokerUnreachable, ConfigError, IoError, StateError
 from streamnb.snapshots.topic import TopicStore
-from streamnb.transport.kafka_python.compacted import CompactedTopic
-from streamnb.transport.kafka_python.creation import create
+from streamnb.transport.kafka.compacted import CompactedTopic
+from streamnb.transport.kafka.creation import create
 from tests.broker import Broker, Cluster, free_port, wait_until
 from tests.stores import KEEP, Topics, snapshot
 

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from streamnb.metrics import Metrics
-from streamnb.reports import Status
+from streamnb.reports import Bin, Confusion, Drift, Status, TopFeature, TopFeatures
 from streamnb.web import WebServer
 from tests.broker import wait_until
 from tests.statuses import class_scores, counted_step, labelled, model, partitions, scores, status
@@ -126,6 +126,7 @@ def test_the_figures_are_those_of_the_daemon(browser: Browser, daemon: Watched) 
         assert "2 classes, 321 features" in figure(page, "Model")
         assert "9" in figure(page, "Dead letters")
         assert column(page, "dead", 1) == ["bad_label", "not_json"]
+        assert column(page, "dead", 2) == column(page, "dead", 3) == ["7", "2"]
         assert column(page, "classes", 2) == ["75.0 %", "25.0 %"]
 
 
@@ -171,6 +172,54 @@ def test_scores_over_time_become_lines(browser: Browser, daemon: Watched) -> Non
         expect(accuracy.locator("svg text").first).to_contain_text("%")
 
 
+def test_a_drift_is_marked_where_it_was_found(browser: Browser, daemon: Watched) -> None:
+    daemon.show(status(scores=scores(100, 90)))
+    wait_until(lambda: httpx.get(daemon.web.url + "/model?since=0").json()["history"]["rows"])
+    with looking(browser, daemon) as page:
+        drift = Drift(150, 0.1, 0.45)
+        daemon.show(status(scores=scores(200, 140, drifts=(drift,), drifts_worse=1)))
+        expect(page.locator("svg .drift.worse")).to_have_count(2)
+        expect(page.locator("svg .drift title").first).to_have_text("drift at event 150: error 10.0 % → 45.0 %")
+        assert "worse" in figure(page, "Drift")
+        assert "error 10.0 % → 45.0 % at event 150; so far 1 worse, 0 better" in figure(page, "Drift")
+
+
+def test_confusion_calibration_and_top_features_are_shown(browser: Browser, daemon: Watched) -> None:
+    told = {"spam": (TopFeature("text=win", 0.5, "share", 0.25, 0.01), TopFeature("amount", 0.4, "mean", 12.5, 3.0))}
+    daemon.show(
+        status(
+            model=model({"spam": 30.0, "ham": 70.0}),
+            scores=scores(100, 85, calibration=(Bin(),) * 8 + (Bin(40, 30, 34.0), Bin(60, 55, 57.0))),
+            confusion=Confusion(("spam", "ham"), ((20, 10, 0), (5, 65, 0), (0, 0, 0))),
+            top_features=TopFeatures(100, classes=told),
+        )
+    )
+    with looking(browser, daemon) as page:
+        assert page.locator("#confusion thead th").all_text_contents() == ["", "ham", "spam"]
+        assert page.locator("#confusion tbody tr").all_inner_texts() == ["ham\t65\t5", "spam\t10\t20"]
+        assert page.locator("#calibration circle").count() == 2
+        assert "6.0 %" in figure(page, "Calibration error")
+        assert page.locator("#features td span").all_text_contents() == ["text=win 25.0 % (1.0 %)", "amount 12.5 (3)"]
+
+
+def test_a_confusion_of_fifty_classes_shows_ten_and_the_rest_together(browser: Browser, daemon: Watched) -> None:
+    labels = tuple(f"class {i:02}" for i in range(50))
+    counts = tuple(tuple(i + 1 if i == k else 1 for k in range(51)) for i in range(51))
+    daemon.show(status(confusion=Confusion(labels, counts)))
+    with looking(browser, daemon) as page:
+        shown = page.locator("#confusion thead th").all_text_contents()
+        assert shown == ["", *(f"class {i}" for i in range(49, 39, -1)), "40 others"]
+        cells = page.locator("#confusion tbody td").all_text_contents()
+        assert sum(int(text.replace(",", "")) for text in cells) == sum(map(sum, counts))
+
+
+def test_a_model_too_large_to_list_says_so(browser: Browser, daemon: Watched) -> None:
+    daemon.show(status(top_features=TopFeatures(10**6, too_large=True)))
+    with looking(browser, daemon) as page:
+        expect(page.locator("#features-note")).to_contain_text("too large")
+        expect(page.locator("#features")).to_be_hidden()
+
+
 def test_names_are_text_and_never_markup(browser: Browser, daemon: Watched) -> None:
     reason = "<b>bold</b>"
     daemon.show(
@@ -180,9 +229,15 @@ def test_names_are_text_and_never_markup(browser: Browser, daemon: Watched) -> N
             model=model(dict.fromkeys(HOSTILE, 1.0)),
             scores=class_scores(HOSTILE, 10, 5),
             partitions=partitions(HOSTILE[1], [labelled()]),
+            confusion=Confusion(tuple(HOSTILE), ((1,) * 9,) * 9),
+            top_features=TopFeatures(
+                9, classes={name: (TopFeature(name, 1.0, "share", 0.5, 0.1),) for name in HOSTILE}
+            ),
         )
     )
     with looking(browser, daemon) as page:
+        assert set(HOSTILE[:-1]) <= set(page.locator("#features td b").all_text_contents())
+        assert set(HOSTILE[:-1]) <= set(column(page, "confusion", 1))
         expect(page.locator("#app")).to_have_text(HOSTILE[0])
         shown = column(page, "classes", 1)
         assert set(HOSTILE[:-1]) <= set(shown)
@@ -238,6 +293,8 @@ def test_the_page_is_never_wider_than_the_window(browser: Browser, daemon: Watch
             not_ready="b" * 200,
             model=model({"spam": 123456789.0, "h" * 200: 5.0}),
             partitions=partitions("topic-with-a-long-name." * 8, [labelled(10**12, 10**13)] * 3),
+            confusion=Confusion(("spam", "h" * 200), ((10**9, 1, 0), (1, 10**9, 0), (0, 0, 0))),
+            top_features=TopFeatures(9, classes={"h" * 200: (TopFeature("f" * 120, 1.0, "share", 0.5, 0.1),) * 8}),
         )
     )
     with looking(browser, daemon, width=width) as page:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from kafka import KafkaProducer
 
+from streamnb.cli.wiring import client_of
 from streamnb.config import InputConfig, KafkaConfig, OutputConfig
 from streamnb.errors import (
     BrokerUnreachable,
@@ -24,22 +25,23 @@ from streamnb.errors import (
     PublishUnknown,
 )
 from streamnb.transport import Committed, Duty, Output, Partition
-from streamnb.transport.kafka_python import KafkaTransport, check
+from streamnb.transport.kafka import KafkaTransport, check
 from tests.broker import Broker, Cluster, free_port, wait_until
 from tests.raw_records import NotUtf8, batch_of, write
 from tests.transports import committed_records, on_duty, read, values
 
 ROOT = Path(__file__).parents[1]
+CLIENTS = ("kafka-python", "confluent")
 
 
 class App:
     """The topics of one app, and the transports of its instances."""
 
-    def __init__(self, cluster: Cluster, partitions: int = 1, **output_settings: str) -> None:
-        self.cluster = cluster
+    def __init__(self, cluster: Cluster, client: str, partitions: int = 1) -> None:
+        self.cluster, self.client = cluster, client
         self.labelled = cluster.topic("labelled", partitions)
         self.unlabelled = cluster.topic("unlabelled", partitions)
-        self.predictions = cluster.topic("predictions", 3, **output_settings)
+        self.predictions = cluster.topic("predictions", 3)
         self.dead = cluster.topic("dead")
         self.first = Partition(self.labelled, 0)
         self.made: list[KafkaTransport] = []
@@ -53,7 +55,8 @@ class App:
         )
 
     def transport(self, instance: str = "a", **kafka: Any) -> KafkaTransport:
-        self.made.append(KafkaTransport(f"app-{self.labelled}", *self.sections(instance=instance, **kafka)))
+        sections = self.sections(instance=instance, **kafka)
+        self.made.append(KafkaTransport(f"app-{self.labelled}", *sections, client_of(self.client)))
         return self.made[-1]
 
     def opened(self, instance: str = "a", **kafka: Any) -> KafkaTransport:
@@ -75,25 +78,36 @@ class App:
         self.cluster.close()
 
 
+@pytest.fixture(params=CLIENTS)
+def client(request: pytest.FixtureRequest) -> str:
+    name: str = request.param
+    return name
+
+
+def only(name: str) -> pytest.MarkDecorator:
+    """For what one client alone can do wrong."""
+    return pytest.mark.parametrize("client", [name], indirect=True)
+
+
 @pytest.fixture
-def app(broker: Cluster) -> Iterator[App]:
-    made = App(Cluster(broker.bootstrap))
+def app(broker: Cluster, client: str) -> Iterator[App]:
+    made = App(Cluster(broker.bootstrap), client)
     yield made
     made.close()
 
 
 @pytest.fixture
-def wide(broker: Cluster) -> Iterator[App]:
+def wide(broker: Cluster, client: str) -> Iterator[App]:
     """An app whose topics have two partitions each."""
-    made = App(Cluster(broker.bootstrap), partitions=2)
+    made = App(Cluster(broker.bootstrap), client, partitions=2)
     yield made
     made.close()
 
 
 @pytest.fixture
-def mortal(own_broker: Broker) -> Iterator[App]:
+def mortal(own_broker: Broker, client: str) -> Iterator[App]:
     """An app on a broker of its own."""
-    made = App(own_broker)
+    made = App(own_broker, client)
     yield made
     made.close()
 
@@ -193,7 +207,7 @@ def test_a_second_process_with_our_instance_name_fences_us(app: App) -> None:
 
 
 def test_a_process_that_was_stopped_while_its_partitions_moved_answers_nothing_more(app: App) -> None:
-    arguments = [app.cluster.bootstrap, f"app-{app.labelled}", app.labelled, app.predictions]
+    arguments = [app.client, app.cluster.bootstrap, f"app-{app.labelled}", app.labelled, app.predictions]
     command = [sys.executable, "-m", "tests.answering", *arguments]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdin is not None
@@ -341,6 +355,7 @@ def test_every_compression_can_be_read(app: App, codec: str) -> None:
     assert values(read(transport, 2)) == [b"1" * 1000, b"2" * 1000]
 
 
+@only("kafka-python")
 @pytest.mark.parametrize("codec", ["snappy", "lz4", "zstd"])
 def test_a_missing_codec_is_one_clear_error_that_leaves_the_offset(
     wide: App, codec: str, monkeypatch: pytest.MonkeyPatch
@@ -490,21 +505,21 @@ def test_a_compacted_labelled_topic_is_refused(app: App) -> None:
 def test_check_lists_every_problem_at_once(app: App) -> None:
     app.cluster.configure(app.labelled, {"cleanup.policy": "compact"})
     app.cluster.delete(app.predictions)
-    problems = check(*app.sections())
+    problems = check(*app.sections(), client_of(app.client))
     assert [p for p in problems if app.labelled in p]
     assert [p for p in problems if app.predictions in p]
 
 
 def test_check_finds_nothing_wrong_with_what_is_right(app: App) -> None:
-    assert check(*app.sections()) == []
+    assert check(*app.sections(), client_of(app.client)) == []
 
 
-def test_no_broker_is_named_after_the_time_for_starting() -> None:
+def test_no_broker_is_named_after_the_time_for_starting(client: str) -> None:
     servers = f"127.0.0.1:{free_port()}"
     kafka = KafkaConfig(bootstrap_servers=servers, instance="a", start_timeout=1)
     begun = time.monotonic()
     with pytest.raises(BrokerUnreachable, match=servers):
-        KafkaTransport("app", kafka, InputConfig(labelled=["t"]), OutputConfig()).open()
+        KafkaTransport("app", kafka, InputConfig(labelled=["t"]), OutputConfig(), client_of(client)).open()
     assert time.monotonic() - begun < 6
 
 
@@ -516,13 +531,14 @@ def test_closing_leaves_no_thread_behind(app: App) -> None:
     wait_until(lambda: set(threading.enumerate()) <= before, 10, "its threads to end")
 
 
-def test_more_than_eight_producers_that_hang_end_the_daemon() -> None:
+def test_more_than_eight_producers_that_hang_end_the_daemon(client: str) -> None:
     # In a process of its own: these producers look for a broker until it ends.
     script = f"""
+from streamnb.cli.wiring import client_of
 from streamnb.config import KafkaConfig
-from streamnb.transport.kafka_python.publisher import Publisher
+from streamnb.transport.kafka.publisher import Publisher
 kafka = KafkaConfig(bootstrap_servers="127.0.0.1:{free_port()}", instance="a")
-publisher = Publisher("app", kafka, 1000, print)
+publisher = Publisher(client_of("{client}"), "app", kafka, 1000, print)
 for _ in range(9):
     publisher.settle()
     publisher.abandon()

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from streamnb.cli.wiring import client_of
 from streamnb.config import InputConfig, KafkaConfig, OutputConfig
 from streamnb.errors import BrokerUnreachable, ConfigError
 from streamnb.transport import Committed, Output, Partition
-from streamnb.transport.kafka_python import KafkaTransport
+from streamnb.transport.kafka import KafkaTransport
 from tests.broker import Broker, free_port
 from tests.transports import committed_records, on_duty
 

@@ -4,11 +4,13 @@ import contextlib
 import json
 import logging
 import math
+import resource
 import signal
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import httpx
@@ -18,12 +20,13 @@ from hypothesis import strategies as st
 
 from streamnb.errors import IoError
 from streamnb.metrics import Metrics
-from streamnb.reports import Status
+from streamnb.reports import Bin, Confusion, Drift, Status, TopFeature, TopFeatures
 from streamnb.transport import Partition
 from streamnb.web import WebServer
-from streamnb.web.history import CAPACITY, Backlog, History
+from streamnb.web.history import CAPACITY, Backlog, History, RecentCounts
 from tests.statuses import STARTED, class_scores, labelled, model, partitions, scores, status, unlabelled
 
+ACCEPTED = ["application/openmetrics-text", "text/plain"]
 PATHS = ["/", "/metrics", "/healthz", "/readyz", "/model"]
 
 
@@ -187,6 +190,17 @@ def test_what_is_not_ready_says_why(latest: Status | None, stuck: float, silence
     assert told == reason
 
 
+@pytest.mark.parametrize(
+    ("latest", "stuck", "silence"),
+    [(None, 0.0, 0.0), (status(not_ready="no duty yet"), 0.0, 0.0), (status(), 0.0, 9.0), (status(), 61.0, 0.0)],
+)
+def test_the_ready_metric_says_what_readyz_says(latest: Status | None, stuck: float, silence: float) -> None:
+    with serving(latest, stuck, silence) as url:
+        assert "\nstreamnb_ready 0.0\n" in httpx.get(url + "/metrics").text
+    with serving(status()) as url:
+        assert "\nstreamnb_ready 1.0\n" in httpx.get(url + "/metrics").text
+
+
 def test_a_running_daemon_is_ready() -> None:
     with serving(status(), silence=3.0) as url:
         assert httpx.get(url + "/readyz").status_code == 200
@@ -202,9 +216,31 @@ def test_the_model_is_told_in_numbers() -> None:
     with serving(latest) as url:
         answer = httpx.get(url + "/model").json()
     assert (answer["n_events"], answer["class_count"]) == (3, {"spam": 3, "ham": 0.5})
-    assert answer["scores"]["classes"] == {"spam": {"evaluated": 4, "correct": 3, "predicted": 4}}
+    assert answer["scores"]["classes"] == {
+        "spam": {"evaluated": 4, "correct": 3, "predicted": 4, "precision": 0.75, "recall": 0.75}
+    }
     assert [(p["topic"], p["partition"], p["lag"]) for p in answer["partitions"]] == [("in", 0, 10), ("in", 1, None)]
     assert "history" not in answer
+
+
+def test_how_well_the_model_answers_is_told() -> None:
+    view = scores(10, calibration=(Bin(),) * 9 + (Bin(9, 8, 8.5),), drifts_worse=1, drifts=(Drift(7, 0.125, 0.5),))
+    latest = status(
+        scores=view,
+        confusion=Confusion(("a", "b"), ((4, 1, 0), (0, 5, 0), (0, 0, 0))),
+        top_features=TopFeatures(9, classes={"a": (TopFeature("amount", 1.5, "mean", 3.0, 1.0),)}),
+        dead_letters={"not_json": 3},
+    )
+    with serving(latest) as url:
+        answer = httpx.get(url + "/model").json()
+    assert answer["scores"]["calibration"][9] == {"events": 9, "correct": 8, "confidence": 8.5}
+    (drift,) = answer["scores"]["drifts"]["last"]
+    assert drift == {"event": 7, "before": 0.125, "after": 0.5, "direction": "worse"}
+    assert answer["confusion"] == {"classes": ["a", "b"], "counts": [[4, 1, 0], [0, 5, 0], [0, 0, 0]]}
+    (feature,) = answer["top_features"]["classes"]["a"]
+    assert feature == {"name": "amount", "nats": 1.5, "measure": "mean", "here": 3.0, "elsewhere": 1.0}
+    assert answer["dead_letters_last_hour"] == {"not_json": 3}
+    assert {"python", "streamnb"} <= set(answer["versions"])
 
 
 def test_before_the_first_status_the_model_is_empty() -> None:
@@ -251,6 +287,14 @@ def test_a_long_history_keeps_its_beginning_and_end_in_bounded_memory(samples: i
     assert len(times) < CAPACITY
     assert len(times) > CAPACITY / 2 - 2 or samples < CAPACITY
     assert times[-1] >= STARTED + 2.0 * (samples - 1) * 0.99
+
+
+def test_what_came_within_the_last_hour_is_known_to_the_minute() -> None:
+    recent = RecentCounts()
+    assert recent.last_hour({"not_json": 4}) == {"not_json": 4}
+    for minute in range(301):
+        recent.observe({"not_json": 4 + minute // 2}, STARTED + 60.0 * minute)
+    assert recent.last_hour({"not_json": 160, "too_large": 2}) == {"not_json": 160 - (4 + 240 // 2), "too_large": 2}
 
 
 def test_a_partition_waits_since_its_end_first_passed_the_position() -> None:
@@ -400,3 +444,21 @@ def test_requests_leave_no_line_in_the_log(caplog: pytest.LogCaptureFixture) -> 
 
 def threads() -> set[threading.Thread]:
     return set(threading.enumerate())
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_a_hundred_thousand_scrapes_leave_memory_flat() -> None:
+    parts = partitions("in", [labelled()] * 20)
+    with serving(status(partitions=parts)) as url, httpx.Client() as scraper:
+        resident = []
+        for i in range(100_000):
+            assert scraper.get(url + "/metrics", headers={"Accept": ACCEPTED[i % 2]}).status_code == 200
+            if i % 10_000 == 9_999:
+                resident.append(resident_bytes())
+    assert resident[-1] - resident[0] < 4_000_000, resident
+
+
+def resident_bytes() -> int:
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * resource.getpagesize()

@@ -9,10 +9,11 @@ from typing import Any, Protocol
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
+from streamnb.cli.wiring import client_of
 from streamnb.config import FilesConfig, InputConfig, KafkaConfig, OutputConfig
 from streamnb.transport import Duty, Partition, Record, Sink, Transport
 from streamnb.transport.files import FilesTransport
-from streamnb.transport.kafka_python import KafkaTransport
+from streamnb.transport.kafka import KafkaTransport
 from tests.broker import Cluster, wait_until
 
 EVENT_BYTES = 1000
@@ -56,7 +57,8 @@ class FilesWorld:
 
 
 class KafkaWorld:
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, client: str) -> None:
+        self._client = client_of(client)
         self._bootstrap = cluster.bootstrap
         self.partition = Partition(cluster.topic("labelled"), 0)
         self._topics: dict[Sink, str] = {
@@ -70,6 +72,7 @@ class KafkaWorld:
             KafkaConfig(bootstrap_servers=self._bootstrap, instance="one", transaction_timeout=10),
             InputConfig(labelled=[self.partition.topic]),
             OutputConfig(**self._topics),
+            self._client,
             event_bytes=EVENT_BYTES,
         )
 
@@ -144,5 +147,6 @@ def values(records: Sequence[Record]) -> list[bytes | None]:
 
 WORLDS: dict[str, Callable[[pytest.FixtureRequest], World]] = {
     "files": lambda request: FilesWorld(request.getfixturevalue("tmp_path")),
-    "kafka": lambda request: KafkaWorld(request.getfixturevalue("broker")),
+    "kafka-python": lambda request: KafkaWorld(request.getfixturevalue("broker"), "kafka-python"),
+    "confluent": lambda request: KafkaWorld(request.getfixturevalue("broker"), "confluent"),
 }

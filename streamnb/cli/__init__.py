@@ -8,10 +8,15 @@ from typing import Annotated
 import typer
 
 from streamnb import __version__
+from streamnb.cli.bench import bench
 from streamnb.cli.check import check
 from streamnb.cli.demo import demo
+from streamnb.cli.explain import explain
+from streamnb.cli.inspect import inspect
+from streamnb.cli.produce import produce
 from streamnb.cli.run import run
 from streamnb.cli.topics import topics
+from streamnb.cli.verify import verify
 from streamnb.errors import ConfigError
 
 USAGE_ERROR = 2
@@ -27,7 +32,12 @@ app = typer.Typer(
 app.command(short_help="Learn from a stream and answer it.")(run)
 app.command(short_help="Say whether a configuration would run.")(check)
 app.command(short_help="Watch it at work on 5574 text messages.")(demo)
+app.command(short_help="Show what a snapshot holds.")(inspect)
+app.command(short_help="Compare a model with the batch fit of its events.")(verify)
+app.command(short_help="Say why an event is answered as it is.")(explain)
+app.command(short_help="Send a data set to a topic, as events.")(produce)
 app.add_typer(topics, name="topics")
+app.add_typer(bench, name="bench")
 
 
 def main() -> None:

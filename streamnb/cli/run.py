@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +16,7 @@ from streamnb.cli.endings import errors_become_exit_codes
 from streamnb.errors import ConfigError
 
 if TYPE_CHECKING:
+    from streamnb.cli.wiring import Daemon
     from streamnb.config import Config
 
 FORCED = 1
@@ -40,7 +42,9 @@ def run(
     with errors_become_exit_codes(debug):
         logs.configure(log_level, sys.stderr)
         stop = threading.Event()
-        stop_at_signals(stop)  # before the slow imports: in a container nothing else would hear a signal
+        daemon: Daemon | None = None
+        # before the slow imports: in a container nothing else would hear a signal
+        stop_at_signals(stop, lambda: daemon is None or daemon.engine.starting)
         settings = configured(config, input_, predictions, dead_letters, follow)
         from streamnb.cli.wiring import Daemon
 
@@ -48,8 +52,11 @@ def run(
             daemon.run()
 
 
-def stop_at_signals(stop: threading.Event) -> None:
-    """The first SIGTERM or SIGINT sets the flag; the second ends the process at once."""
+def stop_at_signals(stop: threading.Event, nothing_to_finish: Callable[[], bool] = lambda: False) -> None:
+    """The first SIGTERM or SIGINT sets the flag; the second ends the process at once.
+
+    Where there is nothing to finish yet, as while it waits for a broker, the first one ends it cleanly then and there.
+    """
     asked = False
 
     def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # the signature is the system's
@@ -58,6 +65,8 @@ def stop_at_signals(stop: threading.Event) -> None:
             os._exit(FORCED)
         asked = True
         stop.set()
+        if nothing_to_finish():
+            raise SystemExit(0)
 
     signal.signal(signal.SIGTERM, handle)
     signal.signal(signal.SIGINT, handle)

@@ -38,7 +38,7 @@ def create(
         settings = load(config, os.environ)
         if settings.transport != "kafka":
             raise ConfigError(f"{config}: transport is {settings.transport}, which has no topics")
-        from streamnb.transport.kafka_python.creation import create as create_missing
+        from streamnb.transport.kafka.creation import create as create_missing
 
         own = settings.snapshots.topic if settings.snapshots.store == "topic" else None
         made = create_missing(settings.kafka, settings.input, settings.output, partitions, replicas, own)

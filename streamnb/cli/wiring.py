@@ -2,7 +2,7 @@
 
 import os
 import threading
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from streamnb import __version__, logs
 from streamnb.cli.supervision import Supervision
@@ -10,9 +10,12 @@ from streamnb.config import Config
 from streamnb.engine import Engine
 from streamnb.errors import ConfigError, SnapshotError
 from streamnb.metrics import Metrics
-from streamnb.snapshots import DirectoryStore, Snapshot, SnapshotStore
+from streamnb.snapshots import DirectoryStore, OnDamaged, Snapshot, SnapshotStore
 from streamnb.transport import Transport
 from streamnb.web import WebServer
+
+if TYPE_CHECKING:
+    from streamnb.transport.kafka import Client
 
 log = logs.get("daemon")
 
@@ -92,24 +95,41 @@ def transport_of(config: Config, stop: threading.Event) -> Transport:
             from streamnb.transport.files import FilesTransport
 
             return FilesTransport(config.files, config.output, event_bytes=config.limits.event_bytes, stop=stop)
-        case "kafka", "kafka-python":
-            from streamnb.transport.kafka_python import KafkaTransport
+        case "kafka", name:
+            from streamnb.transport.kafka import KafkaTransport
 
             return KafkaTransport(
                 config.app,
                 config.kafka,
                 config.input,
                 config.output,
+                client_of(name),
                 event_bytes=config.limits.event_bytes,
             )
-    raise ConfigError(f"kafka.client: {config.kafka.client} is not in this version; allowed is kafka-python")
+    raise AssertionError(f"the configuration allows no transport {config.transport}")
+
+
+def client_of(name: str) -> "Client":
+    """The client that carries the data; ConfigError if its package is missing."""
+    match name:
+        case "kafka-python":
+            from streamnb.transport import kafka_python
+
+            return kafka_python.CLIENT
+        case _:
+            try:
+                from streamnb.transport import confluent
+            except ImportError as error:
+                how = "pip install 'streamnb[confluent]'"
+                raise ConfigError(f"kafka.client: confluent cannot be used here ({error}): {how}") from error
+            return confluent.CLIENT
 
 
 def topic_problems(config: Config) -> list[str]:
     """What stands in the way of reading and writing the configured topics; raise BrokerUnreachable."""
-    from streamnb.transport.kafka_python import check
+    from streamnb.transport.kafka import check
 
-    return check(config.kafka, config.input, config.output)
+    return check(config.kafka, config.input, config.output, client_of(config.kafka.client))
 
 
 def store_of(config: Config, metrics: Metrics) -> SnapshotStore:
@@ -119,6 +139,11 @@ def store_of(config: Config, metrics: Metrics) -> SnapshotStore:
         log.warning("snapshot.damaged", snapshot=name, error=error)
         metrics.snapshot("damaged", 0.0, 0)
 
+    return snapshot_store(config, on_damaged)
+
+
+def snapshot_store(config: Config, on_damaged: OnDamaged) -> SnapshotStore:
+    """The same, for whoever is to be told of damaged snapshots."""
     match config.snapshots.store:
         case "directory" if config.files.input == "-" and config.transport == "files":
             return NoStore()
@@ -126,7 +151,7 @@ def store_of(config: Config, metrics: Metrics) -> SnapshotStore:
             return DirectoryStore(config.snapshots.path, config.app, config.instance, config.snapshots.keep, on_damaged)
         case "topic":
             from streamnb.snapshots.topic import TopicStore
-            from streamnb.transport.kafka_python.compacted import CompactedTopic
+            from streamnb.transport.kafka.compacted import CompactedTopic
 
             topic = CompactedTopic(config.kafka, config.snapshots.topic or "")
             return TopicStore(topic, config.app, config.instance, config.snapshots.keep, on_damaged)

@@ -184,8 +184,9 @@ class BernoulliBlock(Block):
         known = self.features_[:n_names, EVENTS] > 0.0
         known |= self.features_[:n_names, COLUMN] < self.scalars[WIDTH]
         self.totals[0, 0] = float(known.sum())
+        n_columns = min(len(self.bins), self.counts.shape[1])
         kernel.rebuild(
-            self.counts, self.features_, self.scalars, self.bins, self.listed, self.cache, n_names, len(self.bins)
+            self.counts, self.features_, self.scalars, self.bins, self.listed, self.cache, n_names, n_columns
         )
 
     def forget_class(self, label: int, last: int) -> None:

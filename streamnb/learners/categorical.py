@@ -29,6 +29,7 @@ class CategoricalBlock(Block):
     """`cells[feature, class + 1, (n, events)]` and `values[slot, class + 1, (count, events)]`; see the kernel."""
 
     kind = "categorical"
+    takes_arrays = True
     n_arrays = 4
 
     def __init__(self, alpha: float, smooth: bool) -> None:
@@ -74,6 +75,44 @@ class CategoricalBlock(Block):
         if unknown:
             buffer.resolve_pairs(self.names, len(self.keys), slots, extras, unknown, learn)
         buffer.push(row, slots, extras, None)
+
+    def fill(self, buffer: Buffer, names: list[Any], values: Array, learned: Array) -> None:
+        n_rows, n_columns = values.shape
+        slots = np.empty((n_rows, n_columns), np.int64)
+        extras = np.empty((n_rows, n_columns), np.int64)
+        present = np.ones((n_rows, n_columns), np.bool_)
+        for j, name in enumerate(names):
+            distinct, inverse = np.unique(values[:, j], return_inverse=True)
+            wanted = np.zeros(len(distinct), np.bool_)
+            wanted[inverse[learned]] = True
+            places, features, missing = self._places(buffer, name, distinct.tolist(), wanted.tolist())
+            slots[:, j], extras[:, j], present[:, j] = places[inverse], features[inverse], ~missing[inverse]
+        starts = np.concatenate([[0], np.cumsum(present.sum(axis=1))]).astype(np.int64)
+        kept = slots[present]
+        buffer.take(starts, kept, np.zeros(len(kept)))
+        buffer.extras = extras[present]
+
+    def _places(self, buffer: Buffer, name: Any, distinct: list[Any], wanted: list[bool]) -> tuple[Ints, Ints, Array]:
+        """Return the slots of a feature's categories, its own slot for each, and which of them are missing."""
+        f = self.names.slots.get(name, -1)
+        known = self.slots_of[f] if f >= 0 else {}
+        slots: list[int] = []
+        extras = [f] * len(distinct)
+        unknown: dict[bool, list[tuple[int, Any, Any]]] = {True: [], False: []}
+        missing = np.zeros(len(distinct), np.bool_)
+        for i, value in enumerate(distinct):
+            try:
+                category = plain_category(value)
+            except TypeError:
+                raise refusal("categorical", name, value, ALLOWED) from None
+            slots.append(known.get(category, -1))
+            if category is None:
+                missing[i] = True
+            elif slots[i] < 0:
+                unknown[wanted[i]].append((i, name, category))
+        for learn, entries in unknown.items():
+            buffer.resolve_pairs(self.names, len(self.keys), slots, extras, entries, learn)
+        return np.array(slots, np.int64), np.array(extras, np.int64), missing
 
     def settle(self, buffer: Buffer, n_classes: int) -> None:
         for name in buffer.fresh_outer:

@@ -16,12 +16,14 @@ from streamnb.learners.values import refusal
 class Columns:
     """How many rows of each width were learned and are not yet counted on their columns' names."""
 
-    __slots__ = ("named", "rows")
+    __slots__ = ("_slots", "_valid", "named", "rows")
 
     def __init__(self) -> None:
         self.rows: dict[int, int] = {}
         self.named = 0
         """The columns below this have slots."""
+        self._slots: Ints = np.zeros(0, np.int64)
+        self._valid = -1
 
     @staticmethod
     def number(name: Any) -> float:
@@ -45,6 +47,7 @@ class Columns:
                 yield slots[column], rows
         self.rows.clear()
         self.named = 0
+        self._valid = -1  # whoever moves names to other slots folds first
 
     def copy(self) -> "Columns":
         twin = Columns()
@@ -65,10 +68,18 @@ class Columns:
         """Make a batch of the stored entries of an array: starts of the rows, columns and values."""
         starts, columns, values = stored
         if width > self.named and learned.any():
-            buffer.look_up(known, n_slots, range(width), [True] * width, outer)
-        used, inverse = np.unique(columns, return_inverse=True)
-        slots = buffer.look_up(known, n_slots, used.tolist(), [False] * len(used), outer)
-        buffer.take(starts, slots[inverse.reshape(-1)] if len(used) else np.zeros(0, np.int64), values)
+            slots = buffer.look_up(known, n_slots, range(width), [True] * width, outer)
+        else:
+            slots = self._slots_below(width, known)
+        buffer.take(starts, slots[columns], values)
+
+    def _slots_below(self, width: int, known: dict[Any, int]) -> Ints:
+        """Return the slots of the columns, -1 where they have none; kept until a name is added or moved."""
+        if len(self._slots) < width or self._valid != len(known):
+            get = known.get
+            self._slots = np.array([get(column, -1) for column in range(width)], np.int64)
+            self._valid = len(known)
+        return self._slots
 
 
 def stored_of(values: Array) -> tuple[Ints, Ints, Floats]:

@@ -177,7 +177,7 @@ class CountsBlock(Block):
                 raise ValueError(f"count feature {name!r}: its last event had another count or class")
         if last:
             left = self.counts[: len(self.keys), label].copy()
-            left[slots] -= w * np.array(values)
+            left[slots] -= w * np.array(values, np.float64)
             if (left > 1e-9 * self.counts[: len(self.keys), label]).any():
                 raise ValueError("the last event of this class had other counts")
 

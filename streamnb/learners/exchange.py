@@ -8,7 +8,7 @@ import numpy as np
 from streamnb.learners.gaussian import GaussianBlock
 from streamnb.learners.kernels.gaussian import ANCHOR, M2, MEAN, MEAN_LOW, N
 from streamnb.learners.kernels.types import Array, Floats
-from streamnb.learners.values import Label
+from streamnb.learners.values import Label, sort_key
 
 if TYPE_CHECKING:
     from streamnb.learners.model import Model
@@ -242,8 +242,8 @@ def _encoder(sklearn: Any, features: Sequence[Any], categories: Sequence[Sequenc
 
 
 def _category_array(name: Any, categories: Sequence[Any]) -> Array:
-    if len(set(categories)) < len(categories):
-        raise ValueError(f"feature {name!r} has the categories {categories!r}: True and 1 are one to scikit-learn")
+    if len({sort_key(value)[0] for value in categories}) > 1:
+        raise ValueError(f"feature {name!r} has the categories {categories!r}: scikit-learn's are all of one type")
     if all(type(value) in (int, float) and abs(value) <= EXACT_INTEGERS for value in categories):
         return np.array(categories, np.float64)
     array = np.empty(len(categories), object)

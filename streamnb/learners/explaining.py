@@ -50,10 +50,9 @@ def explain(model: "Model", x: Any, top: int | None) -> dict[Label, Explanation]
     for (label, total), slot in zip(joint.items(), model.order.tolist(), strict=True):
         mine = {name: float(term[slot]) for name, term in terms.items()}
         listed = dict(sorted(mine.items(), key=lambda item: -abs(item[1]))[:top])
-        rest = math.fsum([total, -priors[label], -absent[slot], *(-nats for nats in listed.values())])
-        explained[label] = Explanation(
-            priors[label], listed, float(absent[slot]), 0.0 if priors[label] == -math.inf else rest
-        )
+        listed_sum = math.fsum([priors[label], absent[slot], *listed.values()])
+        rest = total - listed_sum if total != listed_sum else 0.0  # both -inf: nothing is left to say
+        explained[label] = Explanation(priors[label], listed, float(absent[slot]), rest)
     return explained
 
 

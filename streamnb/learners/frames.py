@@ -23,6 +23,8 @@ def rows_of(model: "Model", X: Any, y: Any = None, w: Any = None, t: Any = None)
     rows = Rows(model)
     rows.version = model.version
     labels, weights, times = _targets(n_rows, y, w, t)
+    if is_sparse(X) and not (len(model.blocks) == 1 and model.blocks[0].presents_columns):
+        raise TypeError(f"a {type(model).__name__} takes no sparse matrix: what is not stored would be missing, not 0")
     columns = dense_columns(model, X)
     if columns is None and not is_sparse(X):
         for i, x in enumerate(_events(X)):
@@ -88,6 +90,8 @@ def dense_columns(model: "Model", X: Any) -> tuple[list[Any], Array] | None:
     frame = _frame(X)
     if not all(dtype.is_integer() or dtype.is_float() for dtype in frame.schema.values()):
         return None
+    if model.kind == "categorical" and len(set(frame.schema.values())) > 1:
+        return None  # beside floats, whole numbers would become floats, which cannot tell large ones apart
     if any(int(frame[name].null_count()) for name in frame.columns):
         return None  # a null is missing, which an array of numbers cannot say
     names = [plain_name(name) for name in frame.columns]

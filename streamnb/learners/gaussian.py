@@ -236,13 +236,14 @@ class GaussianBlock(Block):
         return self.var_smoothing * float(self.cache[WIDEST])
 
     def table(self, labels: list[Any], order: Ints, read: float) -> Iterable[Likelihood]:
+        taken = kernel.ddof_as_held(self.ddof, read)
         for name in sorted(self.names.names, key=sort_key):
             numbers = {}
             for label, c in zip(labels, order, strict=True):
                 cell = self.cells[self.names.slots[name], c + 1]
                 if cell[N] == 0.0:
                     cell = self.cells[self.names.slots[name], 0]
-                variance = cell[M2] / (cell[N] - self.ddof) if cell[N] > self.ddof else 0.0
+                variance = cell[M2] / (cell[N] - taken) if cell[N] > taken else 0.0
                 numbers[label] = {
                     "mean": float(cell[ANCHOR] + cell[MEAN]),
                     "variance": float(variance) + self.epsilon(),

@@ -19,7 +19,7 @@ def finite_number(value: object) -> float | int | None:
     """Return a real number within the limits as a Python number, NaN as NaN, and None for anything else."""
     kind = type(value)
     if kind is not float and kind is not int:
-        if isinstance(value, np.floating | np.integer):
+        if isinstance(value, np.floating | np.integer) and not isinstance(value, np.timedelta64):
             value = value.item() if value.dtype.itemsize <= 8 else float(value)
         elif not isinstance(value, float | int) or isinstance(value, bool):
             return None
@@ -47,8 +47,10 @@ def check_name(name: object) -> None:
 
 def plain_name(name: Any) -> Name:
     """Return a name as Python's own type: column labels may be numpy integers."""
-    if isinstance(name, np.integer):
+    if isinstance(name, np.integer) and not isinstance(name, np.timedelta64):
         return int(name)
+    if isinstance(name, np.str_):
+        return str(name)
     if isinstance(name, tuple):
         return tuple(plain_name(part) for part in name)
     check_name(name)
@@ -57,7 +59,7 @@ def plain_name(name: Any) -> Name:
 
 def plain_label(label: object) -> Label:
     """Return a label as Python's own str, int or bool; refuse every other type."""
-    if isinstance(label, np.bool_ | np.integer | np.str_):
+    if isinstance(label, np.bool_ | np.integer | np.str_) and not isinstance(label, np.timedelta64):
         label = label.item()
     if isinstance(label, bool):
         return label

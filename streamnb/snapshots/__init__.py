@@ -5,6 +5,7 @@
 
 from streamnb.snapshots.codec import decode, encode
 from streamnb.snapshots.directory import DirectoryStore, load
+from streamnb.snapshots.finding import find, is_snapshot_place
 from streamnb.snapshots.snapshot import OnDamaged, Snapshot, SnapshotStore, TopicNote
 
 __all__ = [
@@ -15,5 +16,7 @@ __all__ = [
     "TopicNote",
     "decode",
     "encode",
+    "find",
+    "is_snapshot_place",
     "load",
 ]

@@ -16,9 +16,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from streamnb.reports import Status
 from streamnb.web import page
-from streamnb.web.history import Backlog, History
+from streamnb.web.history import Backlog, History, RecentCounts
 from streamnb.web.instruments import Instruments
-from streamnb.web.view import plain, view
+from streamnb.web.view import Seen, plain, view
 
 SAMPLE_SECONDS = 2.0
 SILENCE_SECONDS = 8.0
@@ -57,10 +57,11 @@ class Sources:
 
 def build(sources: Sources) -> Starlette:
     """Return the application of one daemon."""
-    history, backlog = History(SAMPLE_SECONDS), Backlog()
+    history, seen = History(SAMPLE_SECONDS), Seen(Backlog(), RecentCounts())
 
     async def metrics(request: Request) -> Response:
-        text, content_type = sources.instruments.exposition(request.headers.get("accept"))
+        ready = sources.not_ready(sources.latest_status()) is None
+        text, content_type = sources.instruments.exposition(request.headers.get("accept"), ready)
         return Response(text, headers={"Content-Type": content_type})
 
     async def healthz(_: Request) -> Response:
@@ -71,7 +72,7 @@ def build(sources: Sources) -> Starlette:
 
     async def model(request: Request) -> Response:
         status, now = sources.latest_status(), sources.clock()
-        answer = view(status, sources.not_ready(status), sources.instruments.totals(), backlog, now)
+        answer = view(status, sources.not_ready(status), sources.instruments.totals(), seen, now)
         since = request.query_params.get("since")
         if since is not None:
             answer["history"] = history.since(_seconds(since))
@@ -84,7 +85,8 @@ def build(sources: Sources) -> Starlette:
         while True:
             status, now = sources.latest_status(), sources.clock()
             if status is not None:
-                backlog.observe(status.partitions, now)
+                seen.backlog.observe(status.partitions, now)
+                seen.dead_letters.observe(status.dead_letters, now)
                 history.observe(status, sources.instruments.totals(), now)
             await asyncio.sleep(SAMPLE_SECONDS)
 

@@ -3,11 +3,13 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from streamnb.errors import Reason
 from streamnb.reports import PartitionView, Status
 from streamnb.transport import Partition
 
 CAPACITY = 600
 MARKS = 64
+HOUR_SECONDS = 3600.0
 
 
 class Sample(NamedTuple):
@@ -20,6 +22,7 @@ class Sample(NamedTuple):
     correct: int
     majority_correct: int
     log_loss_nats: float
+    prior_log_loss_nats: float
     lag: int
 
 
@@ -44,6 +47,7 @@ class History:
                 scores.correct,
                 scores.majority_correct,
                 scores.log_loss_nats,
+                scores.prior_log_loss_nats,
                 sum(lag(view) or 0 for view in status.partitions.values()),
             )
         )
@@ -80,6 +84,28 @@ class Backlog:
         """For how long the record at this position has been seen waiting, at least; 0 if none waits."""
         times = [time for time, end in self._grown.get(partition, []) if end > position]
         return max(0.0, now - times[0]) if times else 0.0
+
+
+class RecentCounts:
+    """Remembers totals by the minute, to tell how much of each came within the last hour."""
+
+    def __init__(self) -> None:
+        self._totals: list[tuple[float, Mapping[Reason, int]]] = []
+
+    def observe(self, totals: Mapping[Reason, int], now: float) -> None:
+        """Take note of the totals, if a minute has passed since the last time."""
+        if not self._totals:
+            self._totals.append((now, {}))  # what came before the first look came with the process
+        if now - self._totals[-1][0] < 60.0:
+            return
+        self._totals.append((now, totals))
+        while self._totals[1][0] <= now - HOUR_SECONDS:
+            del self._totals[0]
+
+    def last_hour(self, totals: Mapping[Reason, int]) -> dict[Reason, int]:
+        """Return what came within the last hour (and at most a minute before)."""
+        before = self._totals[0][1] if self._totals else {}
+        return {name: max(0, n - before.get(name, 0)) for name, n in totals.items()}
 
 
 def lag(view: PartitionView) -> int | None:

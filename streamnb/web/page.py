@@ -9,17 +9,21 @@ from importlib.resources import files
 @functools.cache
 def html() -> str:
     """Return the whole document."""
-    return _part("status.html").replace("/* style */", _part("status.css")).replace("/* script */", _part("status.js"))
+    return _part("status.html").replace("/* style */", _part("status.css")).replace("/* script */", _script())
 
 
 @functools.cache
 def content_security_policy() -> str:
     """Return the policy under which a browser runs the page's own style and script and loads nothing."""
-    style, script = _hash(_part("status.css")), _hash(_part("status.js"))
+    style, script = _hash(_part("status.css")), _hash(_script())
     return (
         f"default-src 'none'; style-src {style}; script-src {script}; connect-src 'self'; "
         "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     )
+
+
+def _script() -> str:
+    return _part("quality.js") + _part("status.js")
 
 
 def _part(name: str) -> str:

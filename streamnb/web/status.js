@@ -1,9 +1,8 @@
-"use strict";
 // Polls /model and shows it. Whatever comes from the daemon is put in as text, never as markup.
 
 const POLL_MS = 2000, RATE_SECONDS = 12, AGE_SECONDS = 60, FEW_ROWS = 10, POINTS = 120, NAME_LENGTH = 80;
 const $ = (id) => document.getElementById(id);
-const memory = { rows: [], polls: [], started: null, restoreFrom: 0, heard: null, model: null, open: {} };
+const memory = { rows: [], polls: [], started: null, restoreFrom: 0, heard: null, drifts: [], open: {} };
 
 // -- words for numbers ------------------------------------------------------------------------------------
 const known = (x) => typeof x === "number" && Number.isFinite(x);
@@ -68,6 +67,7 @@ function fill(table, rows, classes) {
   while (body.rows.length > rows.length) body.deleteRow(-1);
   rows.forEach((cells, i) => {
     const line = body.rows[i] || body.insertRow();
+    while (line.cells.length > cells.length) line.deleteCell(-1);
     cells.forEach((cell, j) => {
       const { text, mood = "", share, title = "" } = typeof cell === "object" ? cell : { text: cell };
       const node = line.cells[j] || make(line, j ? "td" : "th", classes[j]);
@@ -134,12 +134,13 @@ function showFigures(m) {
     ? `${percent(ratio(s.correct, s.evaluated))} overall, majority class ${percent(ratio(s.majority_correct, s.evaluated))}`
     : "no labelled events yet");
   figure("Log loss", nats(ratio(s.log_loss_nats, s.evaluated)), s.evaluated ? "nats" : "", s.evaluated
-    ? `per event, Brier score ${nats(ratio(s.brier, s.evaluated))}` : "no labelled events yet");
+    ? `per event, class shares ${nats(ratio(s.prior_log_loss_nats, s.evaluated))}, Brier score ${nats(ratio(s.brier, s.evaluated))}` : "no labelled events yet");
   figure("Events", rate(eventRate(m)), "per second", `${count(m.process.events)} since start, ${count(m.process.predictions)} answered`);
   figure("Event to answer", age ? age.p50 : "–", age ? "median" : "", age ? `99 % within ${age.p99}` : "no answers in the last minute");
   figure("Lag", count(lag), lag === 1 ? "offset" : "offsets", wait >= 1 ? `longest wait ${lasting(wait)}` : "nothing waits longer than a second", wait > 60 ? "warn" : "");
   figure("Model", count(m.n_events), "events", `${plural(Object.keys(m.class_count).length, "class", "classes")}, ${plural(m.n_features, "feature", "features")}`);
   figure("Dead letters", count(dead), "", dead ? `${percent(ratio(m.process.dead_letters, m.process.events))} of the events since start` : "none", m.process.dead_letters > 0.01 * m.process.events ? "warn" : "");
+  showQualityFigures(m);
   figure("Snapshot", ago(m.now, m.snapshot.time), "", m.snapshot.time === null ? "none yet" : bytes(m.snapshot.bytes));
 }
 
@@ -163,8 +164,8 @@ const perEvaluated = (...values) => () => binned((r) => r.evaluated, values);
 const charts = [
   { title: "Accuracy", lines: ["model", "majority class"], say: percent, top: 1, empty: "no labelled events yet",
     points: perEvaluated((r) => r.correct, (r) => r.majority_correct) },
-  { title: "Log loss", lines: ["nats per event"], say: nats, floor: 0, empty: "no labelled events yet",
-    points: perEvaluated((r) => r.log_loss_nats) },
+  { title: "Log loss", lines: ["model", "class shares"], say: nats, floor: 0, empty: "no labelled events yet",
+    points: perEvaluated((r) => r.log_loss_nats, (r) => r.prior_log_loss_nats) },
   { title: "Events", lines: ["per second"], say: rate, floor: 0, empty: "waiting for the second sample",
     points: () => binned((r) => r.time, [(r) => r.events]) },
   { title: "Lag", lines: ["offsets"], say: count, floor: 0, empty: "waiting for the first sample",
@@ -230,6 +231,7 @@ function drawChart(chart) {
     const anchor = part === 0 ? "start" : part === 1 ? "end" : "middle";
     svg(canvas, "text", { x: left + (right - left) * part, y: height - 3, "text-anchor": anchor }, clock(begin + span * part, span));
   }
+  if (chart.lines[0] === "model") markDrifts(canvas, x, begin, begin + span, top, bottom);
   chart.lines.map((_, i) => i).reverse().forEach((i) => {
     const seen = points.filter((p) => known(p.y[i]));
     const d = seen.map((p, j) => (j ? "L" : "M") + x(p.t).toFixed(1) + " " + y(p.y[i]).toFixed(1)).join("");
@@ -253,11 +255,14 @@ function showClasses(m) {
   const total = Object.values(m.class_count).reduce((a, b) => a + b, 0);
   const items = Object.entries(m.class_count).sort(([a, n], [b, k]) => k - n || (a < b ? -1 : 1));
   const words = (cut) => items.length ? plural(items.length, "class", "classes") + (cut ? ", most frequent first" : "") : "none known yet";
+  const scored = Object.values(m.scores.classes), labels = scored.reduce((sum, c) => sum + c.evaluated, 0);
+  const answers = scored.reduce((sum, c) => sum + c.predicted, 0);
   few("classes", items, words, (shown) => fill($("classes"), shown.map(([label, n]) => {
-    const score = Object.hasOwn(m.scores.classes, label) ? m.scores.classes[label] : { evaluated: 0, correct: 0, predicted: 0 };
+    const score = Object.hasOwn(m.scores.classes, label) ? m.scores.classes[label] : { evaluated: 0, predicted: 0 };
     return [named(label), { text: percent(ratio(n, total)), share: ratio(n, items[0][1]) || 0 }, count(n),
-      percent(ratio(score.correct, score.evaluated)), percent(ratio(score.correct, score.predicted)), count(score.evaluated)];
-  }), ["", "wide", "n minor", "n", "n", "n minor"]));
+      percent(score.recall), percent(score.precision),
+      percent(ratio(score.evaluated, labels)), percent(ratio(score.predicted, answers))];
+  }), ["", "wide", "n minor", "n", "n", "n minor", "n minor"]));
 }
 
 const named = (text) => text === "" ? '""' : text.length <= NAME_LENGTH ? text : { text: text.slice(0, NAME_LENGTH) + "…", title: text };
@@ -281,9 +286,10 @@ function waiting(p) {
 }
 
 function showDead(m) {
-  const found = Object.entries(m.dead_letters).filter(([, n]) => n > 0).sort(([, a], [, b]) => b - a);
-  const most = found.length ? found[0][1] : 1;
-  fill($("dead"), found.map(([reason, n]) => [reason, { text: count(n), share: n / most }]), ["", "wide"]);
+  const found = Object.entries(m.dead_letters).filter(([, n]) => n > 0)
+    .map(([reason, n]) => [reason, n, m.dead_letters_last_hour[reason] || 0]).sort(([, a, x], [, b, y]) => y - x || b - a);
+  const most = Math.max(1, ...found.map(([, , recent]) => recent));
+  fill($("dead"), found.map(([reason, n, recent]) => [reason, { text: count(recent), share: recent / most }, count(n)]), ["", "wide", "n"]);
   put($("dead-note"), found.length ? "by reason" : "none: every event could be used");
 }
 
@@ -292,8 +298,9 @@ function showFacts(m) {
   fill($("facts"), [
     ["Last step", ago(m.now, m.last_step)], ["Last commit", ago(m.now, m.last_commit)],
     ["Snapshot taken", ago(m.now, m.snapshot.time)], ["Late answers since start", count(m.process.late)],
-    ["Unseen features since start", count(m.process.unseen_features)], ["Labels met before their class was known", count(m.scores.unknown_labels)],
-    ["Events lost from the log", lost], ["Started", date(m.started)], ["Version", m.version],
+    ["Labels met before their class was known", count(m.scores.unknown_labels)],
+    ["Events lost from the log", lost], ["Started", date(m.started)],
+    ["Versions", Object.entries(m.versions).map(([name, version]) => `${name} ${version}`).join(", ")],
   ], ["", ""]);
 }
 
@@ -326,9 +333,14 @@ function show(m) {
   put($("clock"), "As of " + clock(m.now));
   showState(m);
   if (!m.process) return;
+  memory.drifts = m.scores.drifts.last;
+  memory.shown = m;
   showFigures(m);
   charts.forEach(drawChart);
   showClasses(m);
+  showTopFeatures(m);
+  showConfusion(m);
+  drawCalibration(m);
   showPartitions(m);
   showDead(m);
   showFacts(m);
@@ -364,6 +376,9 @@ async function poll() {
 }
 
 charts.forEach(build);
-new ResizeObserver(() => charts.forEach(drawChart)).observe($("charts"));
+new ResizeObserver(() => {
+  charts.forEach(drawChart);
+  if (memory.shown) drawCalibration(memory.shown);
+}).observe($("charts"));
 document.addEventListener("visibilitychange", () => { if (!document.hidden) { clearTimeout(memory.timer); poll(); } });
 poll();

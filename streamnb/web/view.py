@@ -1,17 +1,29 @@
 """What /model tells: the status and the process's totals as JSON values."""
 
+import functools
 import math
+import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import metadata
 
 from streamnb.reports import ScoresView, Status
-from streamnb.web.history import Backlog, lag
+from streamnb.web.history import Backlog, RecentCounts, lag
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the HTTP side remembers of earlier statuses."""
+
+    backlog: Backlog
+    dead_letters: RecentCounts
 
 
 def view(
     status: Status | None,
     not_ready: str | None,
     totals: Mapping[str, object],
-    backlog: Backlog,
+    seen: Seen,
     now: float,
 ) -> dict[str, object]:
     """Return everything that an operator may see; before the first status, an empty model."""
@@ -34,9 +46,20 @@ def view(
         "restore_remaining": status.restore_remaining,
         "lost_events": status.lost_events,
         "snapshot": {"time": status.snapshot_time, "bytes": status.snapshot_bytes},
+        "versions": _versions(),
         "dead_letters": dict(status.dead_letters),
+        "dead_letters_last_hour": seen.dead_letters.last_hour(status.dead_letters),
         "scores": _scores(status.scores),
-        "partitions": _partitions(status, backlog, now),
+        "confusion": {"classes": status.confusion.classes, "counts": status.confusion.counts},
+        "top_features": {
+            "n_events": status.top_features.n_events,
+            "too_large": status.top_features.too_large,
+            "classes": {
+                label: [asdict(feature) for feature in features]
+                for label, features in status.top_features.classes.items()
+            },
+        },
+        "partitions": _partitions(status, seen.backlog, now),
         "process": totals,
     }
 
@@ -50,11 +73,30 @@ def _scores(scores: ScoresView) -> dict[str, object]:
         "brier": scores.brier,
         "unknown_labels": scores.unknown_labels,
         "recent_accuracy": scores.recent_accuracy,
+        "prior_log_loss_nats": scores.prior_log_loss_nats,
+        "calibration": [asdict(held) for held in scores.calibration],
+        "drifts": {
+            "worse": scores.drifts_worse,
+            "better": scores.drifts_better,
+            "last": [asdict(drift) | {"direction": drift.direction} for drift in scores.drifts],
+        },
         "classes": {
-            label: {"evaluated": s.evaluated, "correct": s.correct, "predicted": s.predicted}
+            label: {
+                "evaluated": s.evaluated,
+                "correct": s.correct,
+                "predicted": s.predicted,
+                "precision": s.correct / s.predicted if s.predicted else None,
+                "recall": s.correct / s.evaluated if s.evaluated else None,
+            }
             for label, s in scores.classes.items()
         },
     }
+
+
+@functools.cache
+def _versions() -> dict[str, str]:
+    libraries = ("streamnb", "numpy", "numba", "river")
+    return {"python": platform.python_version(), **{name: metadata.version(name) for name in libraries}}
 
 
 def _partitions(status: Status, backlog: Backlog, now: float) -> list[dict[str, object]]:

@@ -83,11 +83,12 @@ def learn_row(
 
 @inlined
 def weighted(f: float, weighting: int, n: float, df: float) -> float:
-    """Return the weight of a count when predicting; a token in every event, or in none, has no tf-idf."""
+    """Return the weight of a count when predicting; for tf-idf a known token that no event holds reads as df = 1."""
     if weighting == LOG1P:
         return math.log1p(f)
     if weighting == TFIDF:
-        return f * math.log(n / df) if 0.0 < df < n else 0.0
+        df = df if df > 0.0 else 1.0
+        return f * math.log(n / df) if df < n else 0.0
     return f
 
 

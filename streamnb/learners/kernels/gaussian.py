@@ -8,7 +8,17 @@ seen.
 import math
 
 from streamnb.learners.kernels.jit import inlined, jit
-from streamnb.learners.kernels.layout import CELLS, DISTANCE, DISTANCE_LOW, JOINT, LABEL, SHIFT, WEIGHT, start_sums
+from streamnb.learners.kernels.layout import (
+    CELLS,
+    DISTANCE,
+    DISTANCE_LOW,
+    JOINT,
+    LABEL,
+    READ,
+    SHIFT,
+    WEIGHT,
+    start_sums,
+)
 from streamnb.learners.kernels.sums import (
     FACTORS,
     LARGEST,
@@ -136,11 +146,20 @@ def add_limit(sums: Floats, c: int, delta: float) -> None:
 
 
 @inlined
+def ddof_as_held(ddof: float, read: float) -> float:
+    """Return what to take off a weight as it is held, when every weight counts `read` times that."""
+    if read == 1.0 or ddof == 0.0:
+        return ddof
+    return ddof / read if read > 0.0 else math.inf
+
+
+@inlined
 def read_row(
     cells: Floats,
     cache: Floats,
     var_smoothing: float,
     ddof: float,
+    read: float,
     n_classes: int,
     slots: Ints,
     values: Floats,
@@ -155,6 +174,7 @@ def read_row(
     `sums[class]`, and only the coefficient of the leading power of epsilon to the joint.
     """
     epsilon = var_smoothing * cache[WIDEST]
+    taken = ddof_as_held(ddof, read)
     unseen = 0 if n_classes > 0 else stop - start
     for c in range(n_classes):
         total, product, factors = 0.0, 1.0, 0
@@ -171,8 +191,8 @@ def read_row(
             away, rounded = two_sum(values[k], -cells[f, column, ANCHOR])
             delta = (away - cells[f, column, MEAN]) + (rounded - cells[f, column, MEAN_LOW])
             variance = epsilon
-            if n > ddof:
-                variance += cells[f, column, M2] / (n - ddof)
+            if n > taken:
+                variance += cells[f, column, M2] / (n - taken)
             factor = variance * TAU
             if SMALLEST_FACTOR <= factor <= LARGEST_FACTOR:
                 total -= 0.5 * (delta * delta / variance)
@@ -215,7 +235,7 @@ def predict_learn(
         start_sums(sums, unseen, n_rows)
     for i in range(n_rows):
         unseen[i] += read_row(
-            cells, cache, var_smoothing, ddof, n_classes, slots, values, starts[i], starts[i + 1],
+            cells, cache, var_smoothing, ddof, events[i, READ], n_classes, slots, values, starts[i], starts[i + 1],
             sums[i], unseen,
         )  # fmt: skip
         if events[i, LABEL] >= 0.0:

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as kafka_errors
@@ -12,8 +12,9 @@ from streamnb import logs
 from streamnb.config import KafkaConfig
 from streamnb.errors import ConfigError, IoError, LostEvents
 from streamnb.transport import Batch, Extent, Partition, Record
+from streamnb.transport.kafka.clients import connected, settings
+from streamnb.transport.kafka.outcomes import lost_events
 from streamnb.transport.kafka_python import header_names
-from streamnb.transport.kafka_python.clients import settings
 
 log = logs.get("transport.kafka")
 
@@ -25,7 +26,14 @@ CULPRIT_MS = 2000
 class Reader:
     """Owns the consumer. `extents` answers with what the broker says now."""
 
-    def __init__(self, kafka: KafkaConfig, event_bytes: int, extents: Callable[[], Mapping[Partition, Extent]]) -> None:
+    def __init__(
+        self,
+        app: str,  # noqa: ARG002  # reads in no group
+        kafka: KafkaConfig,
+        event_bytes: int,
+        extents: Callable[[], Mapping[Partition, Extent]],
+    ) -> None:
+        self._kafka = kafka
         self._settings = _reader_settings(kafka, event_bytes)
         self._extents = extents
         self._consumer: KafkaConsumer | None = None
@@ -37,8 +45,8 @@ class Reader:
         header_names.tolerate()
         return KafkaConsumer(**self._settings)
 
-    def start(self, consumer: KafkaConsumer) -> None:
-        self._consumer = consumer
+    def start(self) -> None:
+        self._consumer = connected(self.make_consumer, self._kafka.bootstrap_servers, self._kafka.start_timeout)
 
     def read(self, positions: Mapping[Partition, int]) -> None:
         """Read exactly these partitions, each from its offset; what is buffered of an unmoved one is kept."""
@@ -99,7 +107,8 @@ class Reader:
         """Raise what the engine can act on; return if the broker is only away."""
         match exc:
             case kafka_errors.OffsetOutOfRangeError():
-                self._raise_lost(exc)
+                asked = exc.args[0] if exc.args and isinstance(exc.args[0], dict) else {}
+                raise lost_events({Partition(*tp): at for tp, at in asked.items()}, self._extents()) from exc
             case kafka_errors.LogTruncationError():
                 raise LostEvents(f"the log was cut below what had been read of it: {exc}") from exc
             case kafka_errors.UnsupportedCodecError():
@@ -136,23 +145,7 @@ class Reader:
     def _replace_consumer(self) -> None:
         """A consumer that once failed to unpack a batch spins for ever in its next poll."""
         self.close(0)
-        self.start(self.make_consumer())
-
-    def _raise_lost(self, exc: KafkaError) -> NoReturn:
-        """Name what is gone: the range below the log's start, or beyond its end."""
-        asked: Mapping[TopicPartition, int] = exc.args[0] if exc.args and isinstance(exc.args[0], dict) else {}
-        extents = self._extents()
-        said = []
-        for tp, offset in asked.items():
-            extent = extents.get(Partition(*tp))
-            if extent is None:
-                said.append(f"{tp.topic}:{tp.partition}: offset {offset} is out of range")
-            elif offset < extent.start:
-                gone = f"offsets {offset} to {extent.start - 1} were deleted before they were read"
-                said.append(f"{tp.topic}:{tp.partition}: {gone}")
-            else:
-                said.append(f"{tp.topic}:{tp.partition}: offset {offset} is beyond the end, {extent.end}")
-        raise LostEvents("; ".join(said) or str(exc)) from exc
+        self.start()
 
 
 def _reader_settings(kafka: KafkaConfig, event_bytes: int) -> dict[str, object]:

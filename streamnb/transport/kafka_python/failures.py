@@ -1,4 +1,4 @@
-"""What a failed publish means: who owns the offsets, whether anybody knows, whether trying again can help."""
+"""What kafka-python's errors mean. It wraps one error in another's text, so the words decide."""
 
 import time
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from kafka import errors as kafka_errors
 from kafka.errors import KafkaError
 from kafka.producer.future import FutureRecordMetadata
 
-from streamnb.errors import DutyLost, Fenced, IoError, OutputTooLarge, PublishUnknown, StreamnbError
+from streamnb.transport.kafka.client import Failure
 
 REGROUPED = (
     "IllegalGeneration",
@@ -28,7 +28,6 @@ HOPELESS = (
     kafka_errors.PolicyViolationError,
     kafka_errors.UnsupportedForMessageFormatError,
 )
-FRAME_BYTES = 1024
 
 
 class Undelivered(Exception):
@@ -37,11 +36,6 @@ class Undelivered(Exception):
     def __init__(self, index: int, cause: BaseException) -> None:
         super().__init__(index, cause)
         self.index, self.cause = index, cause
-
-
-def required_size(largest_bytes: int) -> int:
-    """The request that carries a record of this size, with its frame."""
-    return largest_bytes + FRAME_BYTES
 
 
 def require_delivered(producer: KafkaProducer, sent: Sequence[FutureRecordMetadata], seconds: float) -> None:
@@ -61,22 +55,15 @@ def require_delivered(producer: KafkaProducer, sent: Sequence[FutureRecordMetada
         raise Undelivered(*(telling or failed)[0])
 
 
-def outcome(exc: Exception, transactional_id: str | None, age: float, timeout: float) -> StreamnbError:
-    """Translate what ended a publish of this age, seconds, whose transaction may last `timeout`.
-
-    kafka-python wraps one error in another's text, so the words decide. A transaction that timed out at the
-    broker and a second process with our id look the same: only the age tells them apart.
-    """
+def failure(exc: Exception) -> Failure:
+    """Translate what ended a publish."""
     cause = exc.cause if isinstance(exc, Undelivered) else exc
+    index = exc.index if isinstance(exc, Undelivered) else 0
     words = f"{cause!r} {cause}"
     if isinstance(cause, TOO_LARGE):
-        index = exc.index if isinstance(exc, Undelivered) else 0
-        return OutputTooLarge(f"the broker refuses output {index} as too large: {cause}", index)
+        return Failure("too_large", cause, index)
     if isinstance(cause, HOPELESS):
-        return IoError(f"kafka refuses what is published: {cause}")
+        return Failure("refused", cause)
     if any(word in words for word in REGROUPED):
-        return DutyLost(f"the group has moved on: {cause}")
-    if any(word in words for word in REPLACED) and age < timeout:
-        who = f"another process uses transactional.id {transactional_id}"
-        return Fenced(f"kafka: {who}; give each process its own kafka.instance")
-    return PublishUnknown(f"nobody knows whether this transaction was committed: {cause}")
+        return Failure("regrouped", cause)
+    return Failure("replaced" if any(word in words for word in REPLACED) else "passing", cause)

@@ -1,4 +1,4 @@
-"""The settings that every client shares, and how a client is brought up."""
+"""The settings that every client of kafka-python shares, and how one is brought up."""
 
 import logging
 import ssl
@@ -88,7 +88,7 @@ def _security(kafka: KafkaConfig) -> dict[str, object]:
     if security.protocol in ("sasl_plaintext", "sasl_ssl"):
         found["sasl_mechanism"] = security.sasl_mechanism
         found["sasl_plain_username"] = security.username
-        found["sasl_plain_password"] = _password(kafka)
+        found["sasl_plain_password"] = password(kafka)
     return found
 
 
@@ -107,7 +107,8 @@ def _ssl_context(kafka: KafkaConfig) -> ssl.SSLContext:
     return context
 
 
-def _password(kafka: KafkaConfig) -> str | None:
+def password(kafka: KafkaConfig) -> str | None:
+    """The SASL password, from the configuration or the file that it names."""
     security = kafka.security
     if security.password_file:
         try:

@@ -15,8 +15,8 @@ from kafka.errors import KafkaError
 
 from streamnb.config import KafkaConfig
 from streamnb.errors import BrokerUnreachable, ConfigError, IoError
-from streamnb.transport.kafka_python import topics
-from streamnb.transport.kafka_python.clients import connected, quiet, settings
+from streamnb.transport.kafka import topics
+from streamnb.transport.kafka.clients import connected, quiet, settings
 
 _CHUNK_BYTES = 500_000
 # What a record and its batch take beside the value, keys included.

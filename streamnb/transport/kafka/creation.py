@@ -6,8 +6,8 @@ from kafka.errors import KafkaError
 
 from streamnb.config import InputConfig, KafkaConfig, OutputConfig
 from streamnb.errors import ConfigError
-from streamnb.transport.kafka_python import topics
-from streamnb.transport.kafka_python.clients import connected, quiet, settings
+from streamnb.transport.kafka import topics
+from streamnb.transport.kafka.clients import connected, quiet, settings
 
 BROKERS_DEFAULT = -1
 KEEP_FOR_EVER = {"retention.ms": "-1"}

@@ -1,17 +1,18 @@
 """What is asked of the broker before anything is read or joined: the topics, their settings, our permissions."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from kafka import KafkaAdminClient, codec
 from kafka.admin import ConfigResource, ConfigResourceType
 from kafka.errors import KafkaError
+from kafka.protocol.api_key import ApiKey
 
 from streamnb import logs
-from streamnb.config import InputConfig, OutputConfig
+from streamnb.config import InputConfig, KafkaConfig, OutputConfig
 from streamnb.transport import Role, Sink
-from streamnb.transport.kafka_python.router import Target
+from streamnb.transport.kafka.router import Target
 
 log = logs.get("transport.kafka")
 
@@ -20,6 +21,7 @@ NO_ERROR, UNKNOWN_TOPIC, NOT_ALLOWED = 0, 3, 29
 SETTLED = (NO_ERROR, UNKNOWN_TOPIC, NOT_ALLOWED)
 SETTLED_SECONDS = 10.0
 CODECS = {"gzip": codec.has_gzip, "snappy": codec.has_snappy, "lz4": codec.has_lz4, "zstd": codec.has_zstd}
+FENCING_VERSION = 4  # of InitProducerId: Kafka 2.7
 
 
 def roles(config: InputConfig) -> dict[str, Role]:
@@ -35,6 +37,21 @@ def sinks(config: OutputConfig) -> dict[Sink, str]:
     return {sink: topic for sink, topic in named.items() if topic is not None}
 
 
+def kafka_python_reads(compression: str) -> bool:
+    """Whether there is a module for it; topics may also say `producer` or `uncompressed`."""
+    has_codec = CODECS.get(compression)
+    return has_codec is None or bool(has_codec())
+
+
+def too_old(admin: KafkaAdminClient, kafka: KafkaConfig) -> list[str]:
+    """Whether these brokers let a process that was replaced come back."""
+    newest = {int(key): versions[1] for key, versions in admin.api_versions().items()}
+    if kafka.delivery != "exactly_once" or newest[ApiKey.InitProducerId] >= FENCING_VERSION:
+        return []
+    help_ = "exactly_once needs Kafka 2.7 or delivery: at_least_once"
+    return [f"kafka: these brokers let a process that was replaced come back: {help_}"]
+
+
 class Described:
     """What the broker says of these topics at this moment."""
 
@@ -46,8 +63,13 @@ class Described:
     def missing(self) -> list[str]:
         return [name for name in self._names if self._topics[name]["error_code"] == UNKNOWN_TOPIC]
 
-    def problems(self, inputs: Mapping[str, Role], outputs: Iterable[str]) -> list[str]:
-        """Everything that stands in the way of reading these topics and writing to those."""
+    def problems(
+        self, inputs: Mapping[str, Role], outputs: Iterable[str], reads: Callable[[str], bool] = kafka_python_reads
+    ) -> list[str]:
+        """Everything that stands in the way of reading these topics and writing to those.
+
+        `reads` says whether the client can read records that were compressed with a codec.
+        """
         missing = self.missing()
         found = []
         if missing:
@@ -58,7 +80,7 @@ class Described:
                 found.append(f"{topic}: not allowed to see it, or it has no leader (error {said['error_code']})")
         for topic, role in inputs.items():
             if topic not in missing:
-                found += self._unreadable(topic, role)
+                found += self._unreadable(topic, role, reads)
         found += [
             f"{topic}: not allowed to write"
             for topic in outputs
@@ -79,14 +101,13 @@ class Described:
         largest = self._setting(topic, "max.message.bytes")
         return Target(topic, partitions, int(largest) if largest else DEFAULT_LARGEST_BYTES)
 
-    def _unreadable(self, topic: str, role: Role) -> list[str]:
+    def _unreadable(self, topic: str, role: Role, reads: Callable[[str], bool]) -> list[str]:
         found = [] if self._may(topic, "READ") else [f"{topic}: not allowed to read"]
         if role == "labelled" and "compact" in self._setting(topic, "cleanup.policy"):
             why = "a compacted topic forgets labelled events, and a model could not be learned again"
             found.append(f"{topic}: cleanup.policy is {self._setting(topic, 'cleanup.policy')}: {why}")
-        has_codec = CODECS.get(self._setting(topic, "compression.type"))
-        if has_codec is not None and not has_codec():
-            kind = self._setting(topic, "compression.type")
+        kind = self._setting(topic, "compression.type")
+        if not reads(kind):
             found.append(f"{topic}: records are compressed with {kind}: pip install 'streamnb[codecs]'")
         return found
 

@@ -30,14 +30,14 @@ class Target(NamedTuple):
     largest_bytes: int
 
 
-def size_of(output: Output) -> int:
+def size_of(output: Output | Addressed) -> int:
     """Bytes the record takes at most."""
     headers = sum(len(name.encode()) + len(value) + HEADER_BYTES for name, value in output.headers)
     return len(output.key or b"") + len(output.value or b"") + headers + RECORD_BYTES
 
 
 class Router:
-    """Sends a key where murmur2 says, as the other client does; keyless answers of one publish stay together."""
+    """Sends a key where murmur2 says, with any client; keyless answers of one publish stay together."""
 
     def __init__(self, targets: Mapping[Sink, Target]) -> None:
         self._targets = targets

@@ -1,0 +1,56 @@
+"""`streamnb produce`: sends a data set to a topic, as events, at a rate."""
+
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from streamnb.cli.endings import errors_become_exit_codes
+
+
+def produce(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A .csv or .jsonl file (also .gz); - is standard input.")],
+    topic: Annotated[str, typer.Option(metavar="TOPIC", help="Where the events go.")],
+    label: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="The column that is the label; without it JSON lines are sent as they are."
+        ),
+    ] = None,
+    id_: Annotated[
+        str | None, typer.Option("--id", metavar="COLUMN", help="The column that is the event's id and key.")
+    ] = None,
+    bootstrap_servers: Annotated[
+        str | None, typer.Option(metavar="HOST:PORT", help="The brokers; or take them from --config.")
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(help="A configuration: its brokers and credentials, and where its events have their parts."),
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(min=0.001, help="Events a second; as fast as it goes if not given.")
+    ] = None,
+    unlabelled_share: Annotated[
+        float, typer.Option(min=0.0, max=1.0, help="The share of events that are sent without their label, evenly.")
+    ] = 0.0,
+    unlabelled_topic: Annotated[
+        str | None, typer.Option(metavar="TOPIC", help="Where events without a label go, if elsewhere.")
+    ] = None,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
+) -> None:
+    """Send each row as an event: the label, the id, and every other column as a feature.
+
+    In CSV, what reads as a number becomes one, and an empty cell is missing.
+
+    Example: streamnb produce titanic.csv --topic passengers --label Survived --bootstrap-servers localhost:9092
+    """
+    with errors_become_exit_codes(debug):
+        from streamnb.cli.producing import Plan, brokers, produce_all
+        from streamnb.cli.run import stop_at_signals
+
+        stop = threading.Event()
+        stop_at_signals(stop)
+        kafka, event = brokers(bootstrap_servers, config)
+        plan = Plan(file, topic, unlabelled_topic or topic, label, id_, unlabelled_share, event)
+        typer.echo(produce_all(plan, kafka, rate, stop))

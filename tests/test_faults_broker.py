@@ -1,0 +1,78 @@
+"""A broker that dies, stays away and comes back: waited for, and nothing lost or doubled on the way."""
+
+import random
+import time
+
+import pytest
+
+from tests.broker import Broker, wait_until
+from tests.daemon import Daemon
+from tests.lives import SLOW, Fleet, answered, finish
+from tests.oracle import Workload
+
+
+@pytest.fixture
+def work(own_broker: Broker):
+    made = Workload(own_broker)
+    yield made
+    made.close()
+
+
+def unready(daemon: Daemon) -> None:
+    """Not ready within ten seconds, and alive all the same."""
+    wait_until(lambda: daemon.get("/readyz")[0] == 503, 10, daemon.tail)
+    assert daemon.get("/healthz")[0] == 200
+
+
+def alive_for(seconds: float, daemon: Daemon) -> bool:
+    until = time.monotonic() + seconds
+    wait_until(lambda: daemon.ended or time.monotonic() > until, 2 * seconds)
+    return not daemon.ended
+
+
+def test_a_broker_killed_at_any_moment_and_brought_back_is_waited_for(own_broker: Broker, work: Workload, fleet: Fleet):
+    moments = random.Random(3)
+    daemon = fleet.daemon(work, limits={"batch_events": 5}).start().ready(SLOW)
+    own_broker.kill()  # idle
+    unready(daemon)
+    own_broker.start()
+    for _ in range(3):  # in a batch, in a commit
+        before = len(work.answered())
+        work.produce(300)
+        enough = before + moments.randrange(1, 100)
+        wait_until(lambda enough=enough: len(work.answered()) >= enough, SLOW, daemon.tail)
+        own_broker.kill()
+        own_broker.start()
+        answered(work, daemon)
+    finish(work, daemon)
+    assert daemon.log().count("state.running") == 1
+
+
+def test_a_broker_away_for_half_a_minute_is_waited_for_and_a_stop_meanwhile_is_clean(
+    own_broker: Broker, work: Workload, fleet: Fleet
+):
+    one, other = (fleet.daemon(work, name, watchdog="10s").start().ready(SLOW) for name in "ab")
+    work.produce(200)
+    answered(work, one, other)
+    own_broker.freeze()
+    unready(one)
+    assert other.stop(10) == 0, other.tail()
+    assert alive_for(30, one), one.tail()
+    own_broker.kill()
+    own_broker.start()
+    work.produce(200)
+    finish(work, one, other.start())
+
+
+def test_no_broker_at_the_start_is_said_and_a_late_one_is_found(own_broker: Broker, work: Workload, fleet: Fleet):
+    own_broker.kill()
+    impatient = fleet.daemon(work, "a", kafka={"start_timeout": "1s"}).start()
+    assert impatient.wait(SLOW) == 69
+    patient = fleet.daemon(work, "b").start()
+    stopped = fleet.daemon(work, "c").start()
+    patient.says("web.serves")
+    stopped.says("web.serves")
+    assert stopped.stop(10) == 0, stopped.tail()
+    own_broker.start()
+    work.produce(50)
+    finish(work, patient)
