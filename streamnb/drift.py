@@ -3,13 +3,28 @@
 import base64
 import binascii
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any, NamedTuple, Self, cast
 
 import numpy as np
-from river.drift import ADWIN
 
 LONGEST = 32_768
 KEPT = 8_192
+
+
+def _river_adwin() -> Any:
+    """`river.drift.ADWIN` from its file: importing the package loads scikit-learn and pandas, for seconds."""
+    package = find_spec("river.drift")
+    assert package is not None and package.submodule_search_locations is not None
+    spec = spec_from_file_location("river_adwin", Path(package.submodule_search_locations[0]) / "adwin.py")
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.ADWIN
+
+
+ADWIN = _river_adwin()
 
 
 class Change(NamedTuple):
@@ -33,7 +48,7 @@ class DriftDetector:
 
     def _begin(self, errors: bytes | bytearray) -> None:
         self._errors = bytearray(errors)
-        self._adwin = ADWIN()  # type: ignore[no-untyped-call]  # has no types
+        self._adwin = ADWIN()
         self._feed = cast(Callable[[int], None], self._adwin.update)
         for error in self._errors:
             self._feed(error)

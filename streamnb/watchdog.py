@@ -4,11 +4,13 @@ import faulthandler
 import os
 import sys
 import threading
+import time
 from collections.abc import Callable
 
 from streamnb.errors import WatchdogError
 
 BROKER_AWAY_SECONDS = 5.0
+STOPPED_SECONDS = 1.0
 
 
 class Pulse:
@@ -44,8 +46,14 @@ class Watchdog(threading.Thread):
         self._pulse, self._limit, self._done = pulse, limit_seconds, done
 
     def run(self) -> None:
-        while not self._done.wait(min(1.0, self._limit / 4)):
-            if self._pulse.stuck_seconds() > self._limit:
+        tick = min(1.0, self._limit / 4)
+        looked = patient_until = time.monotonic()
+        while not self._done.wait(tick):
+            now = time.monotonic()
+            if now - looked > tick + STOPPED_SECONDS:  # the whole process was stopped, and the loop with it
+                patient_until = now + self._limit
+            looked = now
+            if now > patient_until and self._pulse.stuck_seconds() > self._limit:
                 print(
                     f"watchdog: the loop has hung for {self._limit:g} s, exiting", file=sys.stderr, flush=True
                 )

@@ -95,7 +95,7 @@ def produce_until_dead(workload: Workload, daemon: Daemon) -> None:
         workload.produce(20)
         return daemon.ended
 
-    wait_until(dead, SLOW, lambda: f"{daemon.instance} to die; {daemon.tail()}")
+    wait_until(dead, SLOW, lambda: f"{daemon.instance} to die; {daemon.tail()}", pause=0.3)
     assert daemon.wait() == -signal.SIGKILL, daemon.tail()
 
 

@@ -74,3 +74,8 @@ def test_the_state_stays_small() -> None:
     detector = DriftDetector()
     detector.update(errors(6, (LONGEST - 1, 0.2)))
     assert len(whole(detector)) < 6000
+
+
+def test_the_daemon_loads_neither_pandas_nor_scikit_learn():
+    looks = "import sys, streamnb.cli.wiring; print({'pandas', 'sklearn', 'scipy.stats'} & set(sys.modules))"
+    assert subprocess.check_output([sys.executable, "-c", looks], text=True).strip() == "set()"

@@ -82,7 +82,7 @@ def test_features_answers_and_what_speaks_for_a_class_are_told(pair: tuple[Daemo
     assert daemon.metric("features_total") == 6000
     assert 2 <= daemon.metric("unseen_features_total") < 20  # until each class has had each category
     published = [daemon.metric("class_published_total", **{"class": label}) for label in ("fine", "fraud")]
-    assert sum(published) == 600
+    assert sum(published) == 599  # the first was answered before any class was known
     assert published[1] == pytest.approx(240, abs=60)
     wait_until(lambda: told(daemon)["top_features"]["n_events"] == 2400, 30, "the features to be read")
     top = {label: features[0]["name"] for label, features in told(daemon)["top_features"]["classes"].items()}

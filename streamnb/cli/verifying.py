@@ -83,7 +83,7 @@ def told(found: Verified) -> Iterator[str]:
         yield f"scikit-learn is not compared: {found.why_no_sklearn}"
     else:
         yield "the model and scikit-learn's fit (which rounds; the exact fit decides):"
-        yield from _table(found.sklearn)
+        yield from _table(found.sklearn, found.equal)
     yield ""
     if found.equal:
         yield _coloured("equal: the model is the batch fit of these events", True)
@@ -114,24 +114,22 @@ def _row_as_json(row: Row) -> dict[str, object]:
     return asdict(row) | {"largest": largest, "equal": row.equal}
 
 
-def _table(rows: Sequence[Row]) -> Iterator[str]:
+def _table(rows: Sequence[Row], decided: bool = False) -> Iterator[str]:
+    """`decided`: the exact fit has found the model right, so what differs here is the other side's rounding."""
     head = ("", "compared", "largest difference", "allowed", "in units of", "")
+    verdicts = ["equal" if row.equal else "its rounding" if decided else "different" for row in rows]
     cells = [
-        (row.what, str(row.compared), f"{row.largest:.2g}", f"{row.allowed:g}", row.measured_by or "1", _verdict(row))
-        for row in rows
+        (row.what, str(row.compared), f"{row.largest:.2g}", f"{row.allowed:g}", row.measured_by or "1", verdict)
+        for row, verdict in zip(rows, verdicts, strict=True)
     ]
     first, *lines = table(head, cells, right=(1, 2, 3))
     yield first
     for line, row in zip(lines, rows, strict=True):
-        yield _coloured(line, row.equal) if row.equal else _coloured(f"{line}  {row.where}".rstrip(), False)
+        yield _coloured(line if row.equal else f"{line}  {row.where}".rstrip(), row.equal, decided)
 
 
-def _verdict(row: Row) -> str:
-    return "equal" if row.equal else "different"
-
-
-def _coloured(text: str, good: bool) -> str:
-    return typer.style(text, fg="green" if good else "red")
+def _coloured(text: str, good: bool, decided: bool = False) -> str:
+    return typer.style(text, fg="green" if good else "yellow" if decided else "red")
 
 
 def _records(source: Source, given: str | None) -> tuple[str, Records]:

@@ -279,8 +279,11 @@ class Model(base.MiniBatchClassifier):
 
     @property
     def features(self) -> list[Any]:
-        """The known features, sorted; tokens of a text or token list as (feature, token)."""
-        return sorted_by_type({name: None for block in self.blocks for name in block.features()})
+        """The known features, sorted; tokens of a text or token list as (feature, token).
+
+        In a mixed model a name that came with values of two kinds is there twice.
+        """
+        return sorted_by_type(name for block in self.blocks for name in block.features())
 
     @property
     def n_features(self) -> int:

@@ -12,10 +12,16 @@ FIRST_CAPACITY = 8
 
 
 def grown(array: Array, capacity: Sequence[int]) -> Array:
-    """Return the array, or a larger copy padded with zeros: an axis that is too short at least doubles."""
+    """Return the array, or a larger copy padded with zeros.
+
+    A first axis that is too short at least doubles; another, which is classes, grows by a quarter.
+    """
     if all(have >= need for have, need in zip(array.shape, capacity, strict=True)):
         return array
-    shape = [have if have >= need else max(need, 2 * have) for have, need in zip(array.shape, capacity, strict=True)]
+    shape = [
+        have if have >= need else max(need, have + (have >> (2 if axis else 0)))
+        for axis, (have, need) in enumerate(zip(array.shape, capacity, strict=True))
+    ]
     larger = np.zeros(shape, array.dtype)
     larger[tuple(slice(have) for have in array.shape)] = array
     return larger

@@ -162,9 +162,9 @@ function binned(per, values) {
 
 const perEvaluated = (...values) => () => binned((r) => r.evaluated, values);
 const charts = [
-  { title: "Accuracy", lines: ["model", "majority class"], say: percent, top: 1, empty: "no labelled events yet",
+  { title: "Accuracy", lines: ["model", "majority class"], say: percent, top: 1, empty: "no labelled events since the start",
     points: perEvaluated((r) => r.correct, (r) => r.majority_correct) },
-  { title: "Log loss", lines: ["model", "class shares"], say: nats, floor: 0, empty: "no labelled events yet",
+  { title: "Log loss", lines: ["model", "class shares"], say: nats, floor: 0, empty: "no labelled events since the start",
     points: perEvaluated((r) => r.log_loss_nats, (r) => r.prior_log_loss_nats) },
   { title: "Events", lines: ["per second"], say: rate, floor: 0, empty: "waiting for the second sample",
     points: () => binned((r) => r.time, [(r) => r.events]) },

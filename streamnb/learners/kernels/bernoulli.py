@@ -223,7 +223,16 @@ def read_row(
         if values[i] == 0.0:
             continue
         factors += 1
-        for c in range(n_classes):
+        odd = 0
+        for c in range(n_classes):  # the usual case without branches, as in `counts`
+            k = counts[slot, c]
+            ratio = (read * k + alpha) / (read * max(totals[c + 1, 0] - k, 0.0) + alpha)
+            work[2, c] = ratio
+            odd += not SMALLEST_FACTOR <= ratio <= LARGEST_FACTOR
+        if odd == 0:
+            for c in range(n_classes):
+                work[1, c] *= work[2, c]
+        for c in range(n_classes if odd > 0 else 0):
             k = counts[slot, c]
             n = totals[c + 1, 0]
             on = read * k + alpha
@@ -280,7 +289,7 @@ def predict_learn(
     unseen: Ints,
 ) -> None:
     """Read every row, and learn those that have a label."""
-    work = np.empty((2, n_classes))
+    work = np.empty((3, n_classes))
     absent = np.empty((3, n_classes), np.int64)
     if first == 1:
         start_sums(sums, unseen, n_rows)

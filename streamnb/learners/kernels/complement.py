@@ -128,7 +128,16 @@ def read_row(
             continue
         others(counts[slot], 0, order, n_classes, work[3])
         factors += 1
-        for c in range(n_classes):
+        odd = 1
+        if f == 1.0 and norm == 0:  # the usual case without branches, as in `counts`
+            odd = 0
+            for c in range(n_classes):
+                work[4, c] = (alpha + read * work[3, c]) * work[2, c]
+                odd += work[4, c] < SMALLEST_FACTOR
+            if odd == 0:
+                for c in range(n_classes):
+                    work[1, c] *= work[4, c]
+        for c in range(n_classes if odd > 0 else 0):
             factor = alpha + read * work[3, c]
             impossible = factor == 0.0 and work[2, c] > 0.0
             if factor == 0.0:
@@ -175,7 +184,7 @@ def predict_learn(
     unseen: Ints,
 ) -> None:
     """Read every row, and learn those that have a label."""
-    work = np.empty((4, n_classes))
+    work = np.empty((5, n_classes))
     norms = np.zeros((2, n_classes))
     fresh = 1
     if first == 1:

@@ -115,7 +115,7 @@ def read_row(
     """Add log P(tokens | class) of one event to `sums[class]`; return how many tokens were never learned.
 
     With alpha = 0 an impossible token adds its weight to the power of alpha in `sums[class]`, and 1 / total to the
-    coefficient. `work` holds the sums, the running products and the inverse denominators.
+    coefficient. `work` holds the sums, the running products, the inverse denominators and one token's factors.
     """
     unseen = 0
     factors = 0
@@ -143,7 +143,16 @@ def read_row(
                 work[2, c] = 1.0 / (total + alpha * size) if total > 0.0 or alpha > 0.0 else -1.0 / size
         if f == 1.0:
             factors += 1
-        for c in range(n_classes):
+        odd = 1
+        if known and f == 1.0:  # the usual case in a loop without branches, so that it runs on several classes at once
+            odd = 0
+            for c in range(n_classes):
+                work[3, c] = (alpha + read * counts[slot, c]) * work[2, c]
+                odd += work[3, c] < SMALLEST_FACTOR
+            if odd == 0:
+                for c in range(n_classes):
+                    work[1, c] *= work[3, c]
+        for c in range(n_classes if odd > 0 else 0):
             factor = (alpha + read * counts[slot, c]) if known else alpha
             inverse = work[2, c]
             if factor == 0.0:
@@ -190,7 +199,7 @@ def predict_learn(
     unseen: Ints,
 ) -> None:
     """Read every row, and learn those that have a label."""
-    work = np.empty((3, n_classes))
+    work = np.empty((4, n_classes))
     if first == 1:
         start_sums(sums, unseen, n_rows)
     for i in range(n_rows):

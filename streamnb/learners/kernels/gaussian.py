@@ -7,6 +7,8 @@ seen.
 
 import math
 
+import numpy as np
+
 from streamnb.learners.kernels.jit import inlined, jit
 from streamnb.learners.kernels.layout import (
     CELLS,
@@ -177,7 +179,7 @@ def read_row(
     taken = ddof_as_held(ddof, read)
     unseen = 0 if n_classes > 0 else stop - start
     for c in range(n_classes):
-        total, product, factors = 0.0, 1.0, 0
+        total, distance, logs, product, factors = 0.0, 0.0, 0.0, 1.0, 0
         for k in range(start, stop):
             f = slots[k]
             column = c + 1
@@ -195,11 +197,11 @@ def read_row(
                 variance += cells[f, column, M2] / (n - taken)
             factor = variance * TAU
             if SMALLEST_FACTOR <= factor <= LARGEST_FACTOR:
-                total -= 0.5 * (delta * delta / variance)
+                distance += delta * delta * (1.0 / variance)
                 product *= factor
                 factors += 1
                 if factors == FACTORS:
-                    total -= 0.5 * math.log(product)
+                    logs += math.log(product)
                     product, factors = 1.0, 0
             elif variance > 0.0:
                 total -= HALF_LOG_TAU + 0.5 * math.log(variance) + 0.5 * min(delta * delta / variance, LARGEST)
@@ -208,9 +210,119 @@ def read_row(
                 total -= HALF_LOG_TAU
                 marks[-1] = 1
         if factors > 0:
-            total -= 0.5 * math.log(product)
-        sums[c, JOINT] += max(total, -LARGEST)
+            logs += math.log(product)
+        sums[c, JOINT] += max(total - 0.5 * (distance + logs), -LARGEST)
     return unseen
+
+
+@inlined
+def prepare(
+    cells: Floats,
+    cache: Floats,
+    var_smoothing: float,
+    ddof: float,
+    read: float,
+    n_classes: int,
+    slots: Ints,
+    start: int,
+    stop: int,
+    table: Floats,
+    logs: Floats,
+) -> int:
+    """Write what `read_row` takes of the cells of these features to `table[what, feature, class]`, and `logs[class]`.
+
+    Return how many features were never learned, -1 if a variance is so small or large that it takes `read_row`.
+    """
+    epsilon = var_smoothing * cache[WIDEST]
+    taken = ddof_as_held(ddof, read)
+    unseen = 0
+    for c in range(n_classes):
+        product, factors = 1.0, 0
+        logs[c] = 0.0
+        for k in range(stop - start):
+            f = slots[start + k]
+            column = c + 1
+            if f >= 0 and cells[f, column, N] == 0.0:
+                column = 0
+            n = cells[f, column, N] if f >= 0 else 0.0
+            if n == 0.0:
+                unseen += c == 0
+                table[:, k, c] = 0.0
+                continue
+            variance = epsilon
+            if n > taken:
+                variance += cells[f, column, M2] / (n - taken)
+            factor = variance * TAU
+            if not SMALLEST_FACTOR <= factor <= LARGEST_FACTOR:
+                return -1
+            table[0, k, c] = cells[f, column, ANCHOR]
+            table[1, k, c] = cells[f, column, MEAN]
+            table[2, k, c] = cells[f, column, MEAN_LOW]
+            table[3, k, c] = 1.0 / variance
+            product *= factor
+            factors += 1
+            if factors == FACTORS:
+                logs[c] += math.log(product)
+                product, factors = 1.0, 0
+        if factors > 0:
+            logs[c] += math.log(product)
+    return unseen
+
+
+@jit
+def read_rows(
+    cells: Floats,
+    cache: Floats,
+    var_smoothing: float,
+    ddof: float,
+    n_classes: int,
+    n_rows: int,
+    starts: Ints,
+    slots: Ints,
+    values: Floats,
+    events: Floats,
+    sums: Floats,
+    unseen: Ints,
+) -> None:
+    """Do the same as `read_row`, bit for bit, for rows none of which is learned.
+
+    As long as rows have the same features, what the cells say of them is worked out once.
+    """
+    widest = 0
+    for i in range(n_rows):
+        widest = max(widest, starts[i + 1] - starts[i])
+    table = np.empty((4, widest, n_classes))
+    logs = np.empty(n_classes)
+    distance = np.empty(n_classes)
+    never = -1
+    for i in range(n_rows):
+        start, stop = starts[i], starts[i + 1]
+        same = i > 0 and stop - start == start - starts[i - 1] and events[i, READ] == events[i - 1, READ]
+        if same:
+            for k in range(start, stop):
+                if slots[k] != slots[k - (stop - start)]:
+                    same = False
+                    break
+        if not same:
+            never = prepare(
+                cells, cache, var_smoothing, ddof, events[i, READ], n_classes, slots, start, stop, table, logs
+            )  # fmt: skip
+        if never < 0:
+            unseen[i] += read_row(
+                cells, cache, var_smoothing, ddof, events[i, READ], n_classes, slots, values, start, stop,
+                sums[i], unseen,
+            )  # fmt: skip
+            continue
+        unseen[i] += never
+        distance[:] = 0.0
+        for k in range(stop - start):
+            x = values[start + k]
+            for c in range(n_classes):
+                away, rounded = two_sum(x, -table[0, k, c])
+                delta = (away - table[1, k, c]) + (rounded - table[2, k, c])
+                distance[c] += delta * delta * table[3, k, c]
+        for c in range(n_classes):
+            sums[i, c, JOINT] += max(-0.5 * (distance[c] + logs[c]), -LARGEST)
 
 
 @jit
@@ -233,6 +345,14 @@ def predict_learn(
     """Read every row, and learn those that have a label."""
     if first == 1:
         start_sums(sums, unseen, n_rows)
+    learned = 0
+    for i in range(n_rows):
+        learned += events[i, LABEL] >= 0.0
+    if n_rows > 1 and learned == 0 and n_classes > 0:
+        read_rows(
+            cells, cache, var_smoothing, ddof, n_classes, n_rows, starts, slots, values, events, sums, unseen
+        )  # fmt: skip
+        return
     for i in range(n_rows):
         unseen[i] += read_row(
             cells, cache, var_smoothing, ddof, events[i, READ], n_classes, slots, values, starts[i], starts[i + 1],

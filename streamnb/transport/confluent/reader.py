@@ -6,6 +6,7 @@ It takes no part in the group, whose name librdkafka wants to be told all the sa
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from operator import methodcaller
 from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -30,6 +31,9 @@ UNREADABLE = {
     KafkaError._UNSUPPORTED_FEATURE,
     KafkaError.INVALID_MSG,
 }
+
+# A plain `message.headers()` may return, unchecked, a list with holes in it that ends the process when it is looked at.
+headers_of: Callable[[Any], Headers | None] = methodcaller("headers")
 
 Extents = Callable[[], Mapping[Partition, Extent]]
 Position = tuple[Partition, int]
@@ -161,8 +165,8 @@ class Reader:
     def _headers(self, partition: Partition, message: Any, rest: Sequence[Any]) -> Headers | None:
         """The record's headers; None if they cannot be had now."""
         try:
-            return message.headers() or ()
-        except UnicodeDecodeError:
+            return headers_of(message) or ()
+        except (SystemError, UnicodeDecodeError):
             position = partition, message.offset()
             if position not in self._mended:
                 at = (m.offset() for m in rest if (m.topic(), m.partition()) == partition and m.error() is None)

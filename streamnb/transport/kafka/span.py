@@ -28,7 +28,7 @@ def records_between(
     positions = {partition: begin.get(partition, 0) for partition in end if begin.get(partition, 0) < end[partition]}
     if not positions:
         return
-    reader = client.reader("verify", kafka, event_bytes, lambda: {})
+    reader = client.reader("verify", kafka, event_bytes, dict)
     reader.start()
     try:
         reader.read(positions)
