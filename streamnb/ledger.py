@@ -100,9 +100,9 @@ class Ledger:
 
     def read_from(self) -> dict[Partition, int]:
         """Where to read: from the smaller of the two offsets where both are ours, else from the one that is."""
-        self.positions = {
-            p: min(offset, self.published.get(p, offset)) for p, offset in self.learned.items()
-        } | {p: offset for p, offset in self.published.items() if p not in self.learned}
+        self.positions = {p: min(offset, self.published.get(p, offset)) for p, offset in self.learned.items()} | {
+            p: offset for p, offset in self.published.items() if p not in self.learned
+        }
         return dict(self.positions)
 
     def advance(self, positions: Mapping[Partition, int]) -> None:

@@ -138,9 +138,7 @@ def _within(begun: Beginning, extents: Mapping[Partition, Extent], accept_lost: 
     return replace(begun, learned=learned, lost=tuple(lost))
 
 
-def within(
-    partition: Partition, offset: int, extent: Extent, what: Literal["learned", "answered"]
-) -> Lost | None:
+def within(partition: Partition, offset: int, extent: Extent, what: Literal["learned", "answered"]) -> Lost | None:
     """Return the range that is gone below the log's start; raise StateMismatch if the offset is beyond its end."""
     if offset > extent.end:
         raise StateMismatch(

@@ -54,8 +54,6 @@ class Watchdog(threading.Thread):
                 patient_until = now + self._limit
             looked = now
             if now > patient_until and self._pulse.stuck_seconds() > self._limit:
-                print(
-                    f"watchdog: the loop has hung for {self._limit:g} s, exiting", file=sys.stderr, flush=True
-                )
+                print(f"watchdog: the loop has hung for {self._limit:g} s, exiting", file=sys.stderr, flush=True)
                 faulthandler.dump_traceback(file=sys.stderr, all_threads=True)
                 os._exit(WatchdogError.exit_code)

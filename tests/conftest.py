@@ -48,9 +48,16 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 @pytest.fixture
-def workload(broker: Cluster) -> Iterator[Workload]:
+def client(request: pytest.FixtureRequest) -> str:
+    """The Kafka client of the daemons; `lives.BOTH_CLIENTS` gives a test both by turns."""
+    name: str = getattr(request, "param", "kafka-python")
+    return name
+
+
+@pytest.fixture
+def workload(broker: Cluster, client: str) -> Iterator[Workload]:
     """Topics of two partitions on the shared broker, empty at first."""
-    made = Workload(broker)
+    made = Workload(broker, client=client)
     yield made
     made.close()
 

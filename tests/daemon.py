@@ -75,7 +75,7 @@ class Daemon:
         self.signal(signal.SIGKILL)
         self._process.wait(30)
 
-    def stop(self, seconds: float = 20) -> int:
+    def stop(self, seconds: float = 60) -> int:
         """SIGTERM; return the exit code."""
         self.signal(signal.SIGTERM)
         return self.wait(seconds)

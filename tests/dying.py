@@ -6,8 +6,8 @@ Run as a script in place of `-m streamnb run`. The points are reached by wrappin
 import os
 import signal
 import sys
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 POINTS = (
     "after_poll",
@@ -59,27 +59,56 @@ def around(
     setattr(owner, name, wrapped)
 
 
-def arm(point: str, calls: int) -> None:
-    """Arrange for the death."""
+class Calls(NamedTuple):
+    """A class whose calls are wrapped, and what it calls them."""
+
+    owner: type
+    names: Mapping[str, str]
+
+
+def client_calls() -> tuple[list[Calls], list[Calls]]:
+    """The consumers and producers of both clients; whose they are, the configuration says."""
     from kafka import KafkaConsumer, KafkaProducer
 
+    from streamnb.transport.confluent import member, publisher, reader
+
+    # Classes of C take no other methods; heirs of theirs do.
+    consumer = type("Consumer", (reader.Consumer,), {})
+    producer = type("Producer", (publisher.RdProducer,), {})
+    reader.Consumer = member.Consumer = consumer  # type: ignore[misc]
+    publisher.RdProducer = producer  # type: ignore[misc]
+    return (
+        [Calls(KafkaConsumer, {}), Calls(consumer, {"poll": "consume"})],
+        [Calls(KafkaProducer, {}), Calls(producer, {"send": "produce"})],
+    )
+
+
+def around_all(clients: Sequence[Calls], name: str, **hooks: Callable[..., None]) -> None:
+    """As `around`, for a call that every client has under one name or another."""
+    for owner, names in clients:
+        around(owner, names.get(name, name), **hooks)
+
+
+def arm(point: str, calls: int) -> None:
+    """Arrange for the death."""
     from streamnb.processing import Processor
     from streamnb.snapshots import DirectoryStore
 
     count = Countdown(calls)
+    consumers, producers = client_calls()
     match point:
         case "after_poll":
-            around(KafkaConsumer, "poll", after=lambda records: count() if records else None)
+            around_all(consumers, "poll", after=lambda records: count() if records else None)
         case "after_first_send":
-            around(KafkaProducer, "send", after=count)
+            around_all(producers, "send", after=count)
         case "before_offsets":
-            around(KafkaProducer, "send_offsets_to_transaction", before=count)
+            around_all(producers, "send_offsets_to_transaction", before=count)
         case "before_commit":
-            around(KafkaProducer, "commit_transaction", before=count)
+            around_all(producers, "commit_transaction", before=count)
         case "inside_commit":
-            around(KafkaProducer, "commit_transaction", before=lambda: _soon(count))
+            around_all(producers, "commit_transaction", before=lambda: _soon(count))
         case "after_commit":
-            around(KafkaProducer, "commit_transaction", after=count)
+            around_all(producers, "commit_transaction", after=count)
         case "before_snapshot":
             around(DirectoryStore, "save", before=count)
         case "inside_snapshot":
@@ -87,15 +116,15 @@ def arm(point: str, calls: int) -> None:
         case "after_snapshot":
             around(DirectoryStore, "save", after=count)
         case "before_group_commit":  # delivery: at_least_once
-            around(KafkaConsumer, "commit", before=count)
+            around_all(consumers, "commit", before=count)
         case "before_restore":
             around(DirectoryStore, "newest", before=die)
         case "inside_restore":
             around(Processor, "restore", after=die)
         case "before_join":
-            around(KafkaConsumer, "subscribe", before=die)
+            around_all(consumers, "subscribe", before=die)
         case "inside_join":
-            around(KafkaConsumer, "subscribe", before=lambda: _soon(die, 0.05))
+            around_all(consumers, "subscribe", before=lambda: _soon(die, 0.05))
         case _:
             raise SystemExit(f"DIE_AT={point!r}: allowed are {', '.join(POINTS)}")
 

@@ -1,10 +1,15 @@
 """What the tests of faults do with daemons while they live, and what must be true when they have ended."""
 
+import json
 import signal
 import threading
+import time
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tests.broker import wait_until
 from tests.daemon import Daemon
@@ -13,6 +18,9 @@ from tests.oracle import Workload
 HERE = Path(__file__).parent
 SLOW = 120.0
 """How long a machine with too much to do may take for anything."""
+STOPPED_WITHIN = 10.0
+CLIENTS = ("kafka-python", "confluent")
+BOTH_CLIENTS = pytest.mark.parametrize("client", CLIENTS, indirect=True)
 
 
 class Fleet:
@@ -39,6 +47,15 @@ class Fleet:
     def close(self) -> None:
         for daemon in self.daemons:
             daemon.close()
+
+
+def stop_in_time(daemon: Daemon) -> None:
+    """SIGTERM: clean, and the last word of its log not later than it may take; a slow machine may end it later."""
+    begun = time.time()
+    assert daemon.stop(SLOW) == 0, daemon.tail()
+    last = json.loads(daemon.log().splitlines()[-1])
+    assert last["event"] == "run.ended", daemon.tail()
+    assert datetime.fromisoformat(last["time"]).timestamp() - begun < STOPPED_WITHIN, daemon.tail()
 
 
 def answered(workload: Workload, *running: Daemon) -> None:

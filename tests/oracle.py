@@ -34,6 +34,8 @@ class Workload:
     cluster: Cluster
     seed: int = 1
     partitions: int = 2
+    client: str = "kafka-python"
+    """Whose data path the daemons take."""
     learned: dict[str, tuple[str, float]] = field(default_factory=dict)
     """Label and x of every labelled event, by id."""
     asked: set[str] = field(default_factory=set)
@@ -55,7 +57,11 @@ class Workload:
         return {
             "app": self.app,
             "transport": "kafka",
-            "kafka": {"bootstrap_servers": self.cluster.bootstrap, **sections.pop("kafka", {})},
+            "kafka": {
+                "bootstrap_servers": self.cluster.bootstrap,
+                "client": self.client,
+                **sections.pop("kafka", {}),
+            },
             "input": {
                 "labelled": [self.labelled],
                 "unlabelled": [self.unlabelled],
@@ -79,9 +85,7 @@ class Workload:
             if raw is not None:
                 self.bad[f"{at.topic}:{at.partition}:{at.offset}"] = raw
 
-    def _one(
-        self, poison: float, producer: KafkaProducer | None = None, prefix: str = "e"
-    ) -> tuple[Any, bytes | None]:
+    def _one(self, poison: float, producer: KafkaProducer | None = None, prefix: str = "e") -> tuple[Any, bytes | None]:
         pick, producer = self._random, producer or self._producer
         partition = pick.randrange(self.partitions)
         topic = pick.choice([self.labelled, self.unlabelled])

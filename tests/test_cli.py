@@ -24,6 +24,7 @@ HEAVY = {
     "pandas",
     "river",
     "scipy",
+    "sklearn",
     "starlette",
     "uvicorn",
 }
@@ -65,7 +66,10 @@ EVENTS = """\
 """
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["check", "--help"], ["demo", "--help"]])
+COMMANDS = ["run", "check", "demo", "inspect", "verify", "explain", "produce"]
+
+
+@pytest.mark.parametrize("arguments", [["--help"], *([command, "--help"] for command in COMMANDS)])
 def test_help_answers_without_importing_what_the_commands_need(arguments: list[str]) -> None:
     program = (
         "import sys; from streamnb.cli import main; sys.argv[0] = 'streamnb'\n"

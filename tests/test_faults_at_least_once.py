@@ -1,11 +1,12 @@
 """`delivery: at_least_once`: nothing lost, learned once, and doubles only by a crash or a rebalance."""
 
 from tests.dying import POINTS
-from tests.lives import answered, finish, learned, produce_until_dead
+from tests.lives import BOTH_CLIENTS, answered, finish, learned, produce_until_dead
 
 AT_LEAST_ONCE = {"kafka": {"delivery": "at_least_once", "static_membership": True}, "limits": {"batch_events": 20}}
 
 
+@BOTH_CLIENTS
 def test_without_a_crash_every_event_counts_once(workload, fleet):
     daemon = fleet.daemon(workload, **AT_LEAST_ONCE).start()
     workload.produce(200)
@@ -15,6 +16,7 @@ def test_without_a_crash_every_event_counts_once(workload, fleet):
     finish(workload, daemon.start())
 
 
+@BOTH_CLIENTS
 def test_after_crashes_answers_may_be_doubled_and_nothing_is_lost_or_learned_twice(workload, fleet):
     daemon = fleet.daemon(workload, script="dying.py", **AT_LEAST_ONCE)
     for point in ("before_group_commit", "after_poll", "after_first_send", "inside_snapshot", "before_group_commit"):

@@ -6,16 +6,16 @@ import signal
 import pytest
 
 from tests.broker import Cluster, wait_until
-from tests.lives import SLOW, Sampler, answered, finish, produce_until_dead
+from tests.lives import BOTH_CLIENTS, SLOW, Sampler, answered, finish, produce_until_dead
 from tests.oracle import Workload
 
 BATCHES = {"limits": {"batch_events": 20}}
 
 
 @pytest.fixture
-def wide(broker: Cluster):
+def wide(broker: Cluster, client: str):
     """A workload of four partitions a topic, so that three instances have something to share."""
-    made = Workload(broker, partitions=4)
+    made = Workload(broker, partitions=4, client=client)
     yield made
     made.close()
 
@@ -41,6 +41,7 @@ def test_three_instances_that_are_killed_stopped_and_started_lose_and_double_not
     assert not sampler.complaints
 
 
+@BOTH_CLIENTS
 def test_another_instance_takes_over_what_a_killed_one_was_answering(wide, fleet):
     dying = fleet.daemon(wide, "a", "dying.py", **BATCHES).start(DIE_AT="before_commit", DIE_ON="6")
     other = fleet.daemon(wide, "b").start()
@@ -49,6 +50,7 @@ def test_another_instance_takes_over_what_a_killed_one_was_answering(wide, fleet
     finish(wide, dying.start(), other)
 
 
+@BOTH_CLIENTS
 def test_stopped_past_its_session_and_continued_it_answers_nothing_twice_and_is_not_taken_for_stuck(workload, fleet):
     frozen, other = (fleet.daemon(workload, name, watchdog="2s", **BATCHES).start() for name in "ab")
     for daemon in (frozen, other):

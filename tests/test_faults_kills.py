@@ -4,12 +4,13 @@ import random
 
 from tests.broker import wait_until
 from tests.dying import POINTS
-from tests.lives import SLOW, Sampler, finish, produce_until_dead
+from tests.lives import BOTH_CLIENTS, SLOW, Sampler, finish, produce_until_dead
 
 STATIC = {"kafka": {"static_membership": True}}
 """Back in the group at once, without waiting for the dead member's session to end."""
 
 
+@BOTH_CLIENTS
 def test_every_event_counts_once_and_the_model_is_the_batch_fit(workload, fleet):
     workload.produce(500)
     daemon = fleet.daemon(workload).start()
@@ -20,6 +21,7 @@ def test_every_event_counts_once_and_the_model_is_the_batch_fit(workload, fleet)
     assert not sampler.complaints
 
 
+@BOTH_CLIENTS
 def test_killed_at_twenty_random_moments_it_loses_and_doubles_nothing(workload, fleet):
     moments = random.Random(7)
     daemon = fleet.daemon(workload, limits={"batch_events": 10}, **STATIC)
@@ -35,6 +37,7 @@ def test_killed_at_twenty_random_moments_it_loses_and_doubles_nothing(workload, 
     assert not sampler.complaints
 
 
+@BOTH_CLIENTS
 def test_killed_at_every_point_of_the_loop_it_loses_and_doubles_nothing(workload, fleet):
     moments = random.Random(11)
     workload.produce(200)

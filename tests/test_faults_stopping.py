@@ -3,24 +3,22 @@
 import signal
 
 from tests.broker import wait_until
-from tests.lives import SLOW, answered, finish
+from tests.lives import SLOW, answered, finish, stop_in_time
 from tests.oracle import Workload
-
-IN_TIME = 10.0
 
 
 def test_terminated_at_idle_in_a_batch_and_in_a_rebalance_it_is_clean_and_goes_on_where_it_was(workload, fleet):
     daemon = fleet.daemon(workload, limits={"batch_events": 10}).start().ready(SLOW)
-    assert daemon.stop(IN_TIME) == 0, daemon.tail()  # idle
+    stop_in_time(daemon)  # idle
     daemon.start().ready(SLOW)
     before = len(workload.answered())
     workload.produce(400)
     wait_until(lambda: len(workload.answered()) > before + 10, SLOW, daemon.tail)
-    assert daemon.stop(IN_TIME) == 0, daemon.tail()  # in a batch
+    stop_in_time(daemon)  # in a batch
     daemon.start().ready(SLOW)
     other = fleet.daemon(workload, "b").start()
     other.says("state.running")
-    assert daemon.stop(IN_TIME) == 0, daemon.tail()  # in a rebalance
+    stop_in_time(daemon)  # in a rebalance
     finish(workload, daemon.start(), other)
 
 
@@ -29,7 +27,7 @@ def test_a_clean_stop_leaves_nothing_to_read_again(workload, fleet):
     for _ in range(2):
         workload.produce(50)
         answered(workload, daemon)
-        assert daemon.stop(IN_TIME) == 0, daemon.tail()
+        stop_in_time(daemon)
         ends = workload.ends()
         assert {tuple(p): at for p, at in daemon.snapshot().learned.items()}.items() <= ends.items()
         daemon.start().ready(SLOW)
@@ -45,7 +43,7 @@ def test_terminated_while_it_restores_it_is_clean_and_goes_on(workload, fleet):
     wait_until(lambda: daemon.metric("restore_remaining_events") > 0, SLOW, daemon.tail)
     wait_until(lambda: daemon.metric("model_events") > 0, SLOW, daemon.tail)
     assert daemon.get("/readyz")[0] == 503
-    assert daemon.stop(IN_TIME) == 0, daemon.tail()
+    stop_in_time(daemon)
     assert "state.running" not in daemon.log()
     (daemon.folder / "ill").unlink()
     finish(workload, daemon.start(AIL="learning_is_slow"))

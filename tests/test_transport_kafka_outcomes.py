@@ -4,7 +4,8 @@ import pytest
 from kafka import errors
 
 from streamnb.errors import DutyLost, Fenced, IoError, OutputTooLarge, PublishUnknown
-from streamnb.transport.kafka_python.outcomes import Undelivered, outcome
+from streamnb.transport.kafka.outcomes import outcome
+from streamnb.transport.kafka_python.failures import Undelivered, failure
 
 TIMEOUT = 15.0
 
@@ -34,7 +35,7 @@ PASSING = [
 
 
 def kind(error: Exception, age: float = 1.0) -> type[Exception]:
-    return type(outcome(error, "app-a", age, TIMEOUT))
+    return type(outcome(failure(error), "app-a", age, TIMEOUT))
 
 
 @pytest.mark.parametrize("error", REPLACED, ids=repr)
@@ -55,7 +56,7 @@ def test_whatever_may_pass_is_asked_about(error: Exception) -> None:
 
 @pytest.mark.parametrize("error", [errors.MessageSizeTooLargeError(), errors.RecordListTooLargeError()], ids=repr)
 def test_a_record_that_is_too_large_is_named(error: Exception) -> None:
-    found = outcome(Undelivered(4, error), "app-a", 1.0, TIMEOUT)
+    found = outcome(failure(Undelivered(4, error)), "app-a", 1.0, TIMEOUT)
     assert isinstance(found, OutputTooLarge)
     assert found.index == 4
 

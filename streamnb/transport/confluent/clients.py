@@ -30,6 +30,9 @@ def settings(kafka: KafkaConfig, part: str) -> dict[str, Any]:
     shared: dict[str, Any] = {
         "bootstrap.servers": kafka.bootstrap_servers,
         "client.id": f"streamnb-{kafka.instance}-{part}",
+        # `rebootstrap`, the default, tries again without a pause, and leaves transactions waiting for a coordinator
+        # that it has forgotten.
+        "metadata.recovery.strategy": "none",
         "reconnect.backoff.max.ms": 1000,  # 10 s by default: a broker that is back would not be noticed
         "error_cb": _told,  # without one, a fatal error comes out of any call, as a SystemError
         "logger": logging.getLogger("kafka.librdkafka"),  # muffled with kafka-python's own
