@@ -16,9 +16,11 @@ KEPT = 8_192
 def _river_adwin() -> Any:
     """`river.drift.ADWIN` from its file: importing the package loads scikit-learn and pandas, for seconds."""
     package = find_spec("river.drift")
-    assert package is not None and package.submodule_search_locations is not None
+    assert package is not None
+    assert package.submodule_search_locations is not None
     spec = spec_from_file_location("river_adwin", Path(package.submodule_search_locations[0]) / "adwin.py")
-    assert spec is not None and spec.loader is not None
+    assert spec is not None
+    assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.ADWIN

@@ -13,7 +13,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.dying import around  # noqa: E402  # run as a script
+from tests.dying import around  # run as a script
 
 
 def ill() -> bool:

@@ -1,7 +1,7 @@
 """One instance as a process of its own: takes duty, then publishes one answer for each line it is given.
 
-Its arguments are the client, the bootstrap server, the app, the input topic and the output topic. It writes one line when it is
-on duty, and one for each answer: "published", or the name of the error.
+Its arguments are the client, the bootstrap server, the app, the input topic and the output topic. It writes one line
+when it is on duty, and one for each answer: "published", or the name of the error.
 """
 
 import sys

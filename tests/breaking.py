@@ -15,7 +15,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.dying import around, die  # noqa: E402  # run as a script
+from tests.dying import around, die  # run as a script
 
 
 class Once:

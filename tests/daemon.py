@@ -141,9 +141,7 @@ class Daemon:
 
     def says(self, words: str, times: int = 1, seconds: float = 60) -> None:
         """Wait until these words stand in its log so many times."""
-        wait_until(
-            lambda: self.log().count(words) >= times, seconds, lambda: f"{words!r} in the log; {self.tail()}"
-        )
+        wait_until(lambda: self.log().count(words) >= times, seconds, lambda: f"{words!r} in the log; {self.tail()}")
 
     @property
     def _process(self) -> subprocess.Popen[bytes]:

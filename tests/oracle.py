@@ -7,8 +7,8 @@ has for itself, so that a model shows of every single event how often it was lea
 
 import json
 import random
-import time
 import statistics
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,13 +44,14 @@ class Workload:
 
     def __post_init__(self) -> None:
         self._readings: dict[str, Reading] = {}
+        self._sent = 0
         self._random = random.Random(self.seed)
         self.labelled = self.cluster.topic("labelled", self.partitions)
         self.unlabelled = self.cluster.topic("unlabelled", self.partitions)
         self.predictions = self.cluster.topic("predictions", 2)
         self.dead = self.cluster.topic("dead", 1)
         self.app = f"app-{self.labelled.split('.')[-1]}"
-        self._producer = KafkaProducer(bootstrap_servers=self.cluster.bootstrap, linger_ms=5)
+        self._producer = self._connected()
 
     def config(self, **sections: Any) -> dict[str, Any]:
         """A configuration that reads and answers this workload."""
@@ -76,6 +77,17 @@ class Workload:
             **sections,
         }
 
+    def grow(self, partitions: int) -> None:
+        """Add partitions to the input topics."""
+        for topic in (self.labelled, self.unlabelled):
+            self.cluster.add_partitions(topic, partitions)
+        self.partitions = partitions
+        self._producer.close()
+        self._producer = self._connected()
+
+    def _connected(self) -> KafkaProducer:
+        return KafkaProducer(bootstrap_servers=self.cluster.bootstrap, linger_ms=5)
+
     def produce(self, events: int, poison: float = 0.02) -> None:
         """Append this many records at random: labelled, unlabelled in either topic, tombstones, poison."""
         sent = [self._one(poison) for _ in range(events)]
@@ -95,7 +107,8 @@ class Workload:
             return producer.send(topic, raw, key=b"k", partition=partition, headers=headers), raw
         if pick.random() < poison / 2:
             return producer.send(topic, None, key=b"k", partition=partition), None
-        uid = f"{prefix}{len(self.learned) + len(self.asked)}"
+        self._sent += 1
+        uid = f"{prefix}{self._sent}"
         event: dict[str, Any] = {"id": uid, "features": {"uid": uid, **self._features()}}
         if topic == self.labelled and pick.random() < 0.7:
             event["label"] = pick.choice(LABELS)

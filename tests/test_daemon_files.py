@@ -18,7 +18,7 @@ MODEL = {"kind": "mixed", "features": {"text": "text"}}
 def messages(every: int = 3) -> list[bytes]:
     """Lines of the SMS collection; each `every`-th without its label."""
     lines = []
-    for n, line in enumerate(gzip.open(SMS)):
+    for n, line in enumerate(gzip.decompress(SMS.read_bytes()).splitlines()):
         event = json.loads(line)
         if n % every == 0:
             del event["label"]

@@ -17,7 +17,9 @@ from tests.oracle import Workload
 MODEL = {"kind": "mixed", "features": {"x": "gaussian", "colour": "categorical"}, "var_smoothing": 0.0}
 
 
-@pytest.mark.parametrize("events", [50_000, pytest.param(1_000_000, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
+@pytest.mark.parametrize(
+    "events", [50_000, pytest.param(1_000_000, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])]
+)
 def test_a_long_history_is_learned_before_anything_is_answered(workload: Workload, fleet, events: int):
     xs = fill(workload.cluster, workload.labelled, events)
     daemon = fleet.daemon(workload, model=MODEL, snapshots={"every": "1h"}).start()

@@ -49,7 +49,11 @@ def produce(workload: Workload, stop: threading.Event) -> None:
     with KafkaProducer(bootstrap_servers=workload.cluster.bootstrap, linger_ms=5) as producer:
         while not stop.wait(0.1):
             for _ in range(EVENTS_A_SECOND // 10):
-                features = {"x": pick.gauss(0, 1), "colour": pick.choice("rgb"), "text": " ".join(pick.sample(words, 8))}
+                features = {
+                    "x": pick.gauss(0, 1),
+                    "colour": pick.choice("rgb"),
+                    "text": " ".join(pick.sample(words, 8)),
+                }
                 event = {"id": time.time(), "features": features}
                 if pick.random() < 0.5:
                     producer.send(workload.unlabelled, json.dumps(event).encode(), partition=pick.randrange(2))

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from streamnb.cli.wiring import client_of
 from streamnb.config import InputConfig, KafkaConfig, OutputConfig
 from streamnb.errors import BrokerUnreachable, ConfigError
 from streamnb.transport import Committed, Output, Partition

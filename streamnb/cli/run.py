@@ -42,13 +42,14 @@ def run(
     with errors_become_exit_codes(debug):
         logs.configure(log_level, sys.stderr)
         stop = threading.Event()
-        daemon: Daemon | None = None
+        working: list["Daemon"] = []
         # before the slow imports: in a container nothing else would hear a signal
-        stop_at_signals(stop, lambda: daemon is None or daemon.engine.starting)
+        stop_at_signals(stop, lambda: all(daemon.engine.starting for daemon in working))
         settings = configured(config, input_, predictions, dead_letters, follow)
-        from streamnb.cli.wiring import Daemon
+        from streamnb.cli import wiring
 
-        with Daemon(settings, stop) as daemon:
+        with wiring.Daemon(settings, stop) as daemon:
+            working.append(daemon)
             daemon.run()
 
 

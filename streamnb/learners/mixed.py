@@ -19,6 +19,15 @@ from streamnb.learners.values import Label, as_items, as_json, finite_number, pl
 KINDS = ("gaussian", "categorical", "bernoulli", "counts", "text")
 ALLOWED = "numbers, strings, booleans and lists of strings (missing: absent or None)"
 IGNORED = "ignore"
+KIND_OF_TYPE: dict[type, str] = {
+    float: "gaussian",
+    int: "gaussian",
+    str: "categorical",
+    bool: "categorical",
+    list: "tokens",
+    tuple: "tokens",
+}
+"""The usual types; the others are looked at in `_kind_of`."""
 
 
 class MixedNB(Model):
@@ -103,7 +112,7 @@ class MixedNB(Model):
             if kind is None:
                 if not self._auto or value is None:
                     continue
-                kind = _kind_of(name, value)
+                kind = KIND_OF_TYPE.get(type(value)) or _kind_of(name, value)
                 if kind == "tokens":
                     texts.append((name, _token_counts(name, value)))
                     continue

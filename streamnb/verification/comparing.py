@@ -75,7 +75,7 @@ def off(found: float, due: Fraction | float, scale: Fraction | float) -> float:
 def _names(model: Model, lines: Iterable[Likelihood], reference: Reference) -> Iterator[Row]:
     """Whether the same classes, features, categories and tokens are known."""
     row = Row("names", 0.0, "")
-    due = {("class", label) for label in reference.labels}
+    due: set[tuple[Any, ...]] = {("class", label) for label in reference.labels}
     due |= {("gaussian", name) for name in reference.gaussian.pooled}
     due |= {("bernoulli", name) for name in reference.bernoulli.known}
     due |= {("category", name, value) for name, values in reference.categorical.known.items() for value in values}

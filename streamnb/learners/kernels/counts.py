@@ -146,13 +146,12 @@ def read_row(
         odd = 1
         if known and f == 1.0:  # the usual case in a loop without branches, so that it runs on several classes at once
             odd = 0
-            row, products, inverses, all_factors = counts[slot], work[1], work[2], work[3]
             for c in range(n_classes):
-                all_factors[c] = (alpha + read * row[c]) * inverses[c]
-                odd += all_factors[c] < SMALLEST_FACTOR
+                work[3, c] = (alpha + read * counts[slot, c]) * work[2, c]
+                odd += work[3, c] < SMALLEST_FACTOR
             if odd == 0:
                 for c in range(n_classes):
-                    products[c] *= all_factors[c]
+                    work[1, c] *= work[3, c]
         for c in range(n_classes if odd > 0 else 0):
             factor = (alpha + read * counts[slot, c]) if known else alpha
             inverse = work[2, c]
