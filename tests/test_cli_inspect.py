@@ -4,6 +4,8 @@ import csv
 import json
 import math
 import statistics
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -43,6 +45,19 @@ def test_the_object_names_model_classes_priors_and_the_strongest_features(snapsh
     (male,) = [f for f in found["strongest"]["died"] if f["name"] == "sex=male"]
     assert math.isclose(male["log_ratio"], math.log((5 / 6) / (1 / 5)))
     assert found["scores"]["evaluated"] == 7
+
+
+def test_a_reader_that_has_seen_enough_is_no_error(tmp_path: Path) -> None:
+    words = " ".join(f"word{i}" for i in range(20_000))
+    config = learned(tmp_path, lines_of([({"text": words}, "a"), ({"text": words}, "b")]), "{features: {text: text}}")
+    command = [sys.executable, "-m", "streamnb", "inspect", str(config), "--csv"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.readline()
+        process.stdout.close()
+        said = process.stderr.read()
+    assert (process.returncode, said) == (0, b"")
 
 
 def test_a_class_and_a_feature_can_be_chosen(snapshots: Path) -> None:

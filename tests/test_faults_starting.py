@@ -154,7 +154,7 @@ def test_a_topic_made_again_stops_it_at_the_start_and_while_it_runs(broker, work
 def test_another_shape_and_another_role_are_refused_and_other_settings_are_logged(workload, fleet):
     daemon = lived(workload, fleet)
     other = {"uid": "categorical", "x": "categorical", "colour": "categorical"}
-    ends_with_75(daemon, "features=", "'x': 'categorical'", STREAMNB_MODEL__FEATURES=json.dumps(other))
+    ends_with_75(daemon, "features=", "now [", "['x', 'categorical']", STREAMNB_MODEL__FEATURES=json.dumps(other))
     roles = {
         "STREAMNB_INPUT__LABELLED": json.dumps([workload.unlabelled]),
         "STREAMNB_INPUT__UNLABELLED": json.dumps([workload.labelled]),

@@ -3,6 +3,7 @@
 import csv
 import json
 import math
+import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from streamnb.cli.sources import Source, source_of
 from streamnb.cli.tabulating import number, shortened, table
-from streamnb.errors import ConfigError
+from streamnb.errors import ConfigError, OutputClosed
 from streamnb.learners.block import Likelihood
 from streamnb.reports import ScoresView, TopFeature
 from streamnb.scores import Scores
@@ -138,7 +139,16 @@ def told_as_json(found: Inspected) -> str:
 
 
 def write_csv(found: Inspected) -> None:
-    """Write the likelihood tables to standard output."""
+    """Write the likelihood tables to standard output. Raise OutputClosed if its reader has gone."""
+    try:
+        _write_rows(found)
+        sys.stdout.flush()
+    except BrokenPipeError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes what is left when it ends
+        raise OutputClosed("standard output is closed") from error
+
+
+def _write_rows(found: Inspected) -> None:
     writer = csv.writer(sys.stdout, lineterminator="\n")
     writer.writerow(COLUMNS)
     for line in found.lines:

@@ -42,7 +42,7 @@ def run(
     with errors_become_exit_codes(debug):
         logs.configure(log_level, sys.stderr)
         stop = threading.Event()
-        working: list["Daemon"] = []
+        working: list[Daemon] = []
         # before the slow imports: in a container nothing else would hear a signal
         stop_at_signals(stop, lambda: all(daemon.engine.starting for daemon in working))
         settings = configured(config, input_, predictions, dead_letters, follow)

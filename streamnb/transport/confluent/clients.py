@@ -30,8 +30,8 @@ def settings(kafka: KafkaConfig, part: str) -> dict[str, Any]:
     shared: dict[str, Any] = {
         "bootstrap.servers": kafka.bootstrap_servers,
         "client.id": f"streamnb-{kafka.instance}-{part}",
-        # `rebootstrap`, the default, tries again without a pause, and leaves transactions waiting for a coordinator
-        # that it has forgotten.
+        # `rebootstrap`, the default, tries again without a pause while the broker is away; and once it is back,
+        # sending offsets to a transaction waits for ever.
         "metadata.recovery.strategy": "none",
         "reconnect.backoff.max.ms": 1000,  # 10 s by default: a broker that is back would not be noticed
         "error_cb": _told,  # without one, a fatal error comes out of any call, as a SystemError
