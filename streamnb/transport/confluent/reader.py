@@ -201,6 +201,7 @@ def _reader_settings(app: str, kafka: KafkaConfig, event_bytes: int) -> dict[str
         "enable.partition.eof": True,  # the only way to hear of a position behind aborted data
         "check.crcs": True,
         "max.partition.fetch.bytes": max(1_048_576, event_bytes),
+        "fetch.wait.max.ms": 100,  # a jump waits for the fetch under way
         "queued.min.messages": 20_000,
         "queued.max.messages.kbytes": 16_384,  # for each partition
         "fetch.queue.backoff.ms": 10,  # a second by default, in which a fast reader would have nothing to read
