@@ -47,8 +47,8 @@ def test_a_shell_block_parses(script: str) -> None:
 
 def commands() -> list[list[str]]:
     """The words of every call of streamnb in a shell block."""
-    parts = re.split(r"[|>\n]", "".join(blocks("bash")))
-    return [shlex.split(part)[1:] for part in parts if part.strip().startswith("streamnb ")]
+    parts = re.split(r"[|>\n]", "".join(blocks("bash")).replace("\\\n", " "))
+    return [shlex.split(part, comments=True)[1:] for part in parts if part.strip().startswith("streamnb ")]
 
 
 @pytest.mark.parametrize("words", commands(), ids=" ".join)

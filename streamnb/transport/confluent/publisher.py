@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import Producer as RdProducer
@@ -79,8 +79,8 @@ class Deliveries:
 
 def _index(records: Sequence[Addressed], message: Message) -> int:
     """The first record that is this one; librdkafka hands back no mark of ours."""
-    sent = message.topic(), message.partition(), message.key(), message.value()
-    return next((i for i, r in enumerate(records) if (r.topic, r.partition, r.key, r.value) == sent), 0)
+    sent = message.topic(), message.key(), message.value()
+    return next((i for i, r in enumerate(records) if (r.topic, r.key, r.value) == sent), 0)
 
 
 class Producer:
@@ -168,12 +168,15 @@ def _deliver(producer: RdProducer, records: Sequence[Addressed], deadline: float
     """Send all records, and return when every one is acknowledged."""
     seconds = deadline - time.monotonic()
     deliveries = Deliveries()
-    told = deliveries.told
+    told, produce = deliveries.told, cast(Any, producer).produce  # its types do not know our headers for some of theirs
     try:
         for record in records:
-            while not _sent(producer, record, told):
-                if time.monotonic() > deadline:
-                    break
+            topic, partition, key, value, headers = record
+            try:
+                produce(topic, value, key, partition, told, headers=headers)
+            except BufferError:
+                _make_room(producer, deadline)
+                produce(topic, value, key, partition, told, headers=headers)
         producer.flush(max(0.0, deadline - time.monotonic()))
     except (KafkaException, SystemError):
         producer.poll(0)
@@ -182,16 +185,13 @@ def _deliver(producer: RdProducer, records: Sequence[Addressed], deadline: float
     deliveries.require(records, seconds)
 
 
-def _sent(producer: RdProducer, record: Addressed, told: Callable[[KafkaError | None, Message], None]) -> bool:
-    """Whether there was room for this record; if not, wait a moment for some."""
-    topic, partition, key, value = record[:4]
-    headers: Any = record.headers  # the client's types do not know a list of these for one of theirs
-    try:
-        producer.produce(topic, value, key, partition, told, headers=headers)
-    except BufferError:
+def _make_room(producer: RdProducer, deadline: float) -> None:
+    """Wait until the queue, which is full, is half empty: nobody else puts anything in it."""
+    full = len(producer)
+    while len(producer) > full // 2:
+        if time.monotonic() > deadline:
+            raise Failure("passing", f"{full} records wait to be sent, and there is no room for more")
         producer.poll(FULL_SECONDS)
-        return False
-    return True
 
 
 def _insist(call: Callable[[float], Any], deadline: float) -> None:
@@ -228,6 +228,7 @@ def _producer_settings(kafka: KafkaConfig, transactional_id: str | None, largest
         "request.timeout.ms": max(1000, timeout_ms // 2),
         "retry.backoff.ms": 2,  # 100 by default, which every second transaction of a busy instance would wait
         "retry.backoff.max.ms": 100,
+        "partitioner": "murmur2_random",  # CRC32 by default, which nobody else uses
         "linger.ms": 100,  # costs nothing: each publish ends in a flush
         "message.max.bytes": max(1000, required_size(largest_bytes)),
         "queue.buffering.max.kbytes": BUFFER_KIB + largest_bytes // 1024,

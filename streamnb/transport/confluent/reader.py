@@ -59,7 +59,7 @@ class Reader:
         self._positions: dict[Partition, int] = {}
         self._again = False
         self._trouble: StreamnbError | None = None
-        self._mended: dict[Position, Headers] = {}
+        self._headers: dict[Position, Headers] = {}
 
     def start(self) -> None:
         self._consumer = made(Consumer, self._settings)
@@ -114,16 +114,20 @@ class Reader:
         records: list[Record] = []
         moved: dict[Partition, int] = {}
         troubles: list[Trouble] = []
-        for i, message in enumerate(messages):
+        for message in messages:
             partition = self._partitions.get((message.topic(), message.partition()))
             offset, error = message.offset(), message.error()
             if partition is None:
                 log.debug("client.says", words=error)
             elif error is None:
-                headers = self._headers(partition, message, messages[i:])
-                if headers is None:
-                    self._again = True  # from here
-                    break
+                try:
+                    headers = headers_of(message) or ()
+                except (SystemError, UnicodeDecodeError):
+                    found = self._mended(partition, offset, messages)
+                    if found is None:
+                        self._again = True  # from here
+                        break
+                    headers = found
                 kind, milliseconds = message.timestamp()
                 timestamp = milliseconds / 1000 if kind else None
                 key, value = message.key(), message.value()
@@ -133,7 +137,7 @@ class Reader:
                 moved[partition] = offset
             else:
                 troubles.append(Trouble(partition, offset, error))
-        self._mended = {}
+        self._headers = {}
         return records, moved, troubles
 
     def _explained(self, troubles: Sequence[Trouble]) -> StreamnbError | None:
@@ -162,16 +166,12 @@ class Reader:
 
     # Header names that are not UTF-8, on which confluent-kafka fails for all headers of their record
 
-    def _headers(self, partition: Partition, message: Any, rest: Sequence[Any]) -> Headers | None:
-        """The record's headers; None if they cannot be had now."""
-        try:
-            return headers_of(message) or ()
-        except (SystemError, UnicodeDecodeError):
-            position = partition, message.offset()
-            if position not in self._mended:
-                at = (m.offset() for m in rest if (m.topic(), m.partition()) == partition and m.error() is None)
-                self._mended |= self._read_slowly(partition, position[1], max(at))
-            return self._mended.get(position)
+    def _mended(self, partition: Partition, offset: int, messages: Sequence[Any]) -> Headers | None:
+        """The headers of the record at this offset, among these; None if they cannot be had now."""
+        if (partition, offset) not in self._headers:
+            offsets = (m.offset() for m in messages if (m.topic(), m.partition()) == partition and m.error() is None)
+            self._headers |= self._read_slowly(partition, offset, max(offsets))
+        return self._headers.get((partition, offset))
 
     def _read_slowly(self, partition: Partition, first: int, last: int) -> dict[Position, Headers]:
         """The headers of these records as kafka-python, which can be made to replace such names, reads them."""

@@ -103,5 +103,7 @@ class Client:
     member: Callable[[str, KafkaConfig], Member]
     producers: Callable[[KafkaConfig, str | None, int], Callable[[], Producer]]
     """Makes producers of this transactional id (None: without transactions) for records of at most this size."""
+    place: Callable[[bytes, Sequence[int]], int]
+    """Which of these partitions a record of this key goes to, by murmur2; ANY if its producers see to that."""
     reads: Callable[[str], bool]
     """Whether records compressed with this codec can be read here."""

@@ -1,6 +1,6 @@
 """Which partition each answer goes to, and whether it fits there."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from kafka.partitioner.default import murmur2
@@ -8,6 +8,8 @@ from kafka.partitioner.default import murmur2
 from streamnb.errors import OutputTooLarge
 from streamnb.transport import Output, Sink
 
+ANY = -1
+"""The partition of a record whose key is left to the client to place, by the same hash."""
 RECORD_BYTES = 128
 HEADER_BYTES = 16
 
@@ -32,15 +34,23 @@ class Target(NamedTuple):
 
 def size_of(output: Output | Addressed) -> int:
     """Bytes the record takes at most."""
-    headers = sum(len(name.encode()) + len(value) + HEADER_BYTES for name, value in output.headers)
-    return len(output.key or b"") + len(output.value or b"") + headers + RECORD_BYTES
+    size = len(output.key or b"") + len(output.value or b"") + RECORD_BYTES
+    for name, value in output.headers:
+        size += (len(name) if name.isascii() else len(name.encode())) + len(value) + HEADER_BYTES
+    return size
+
+
+def by_murmur2(key: bytes, partitions: Sequence[int]) -> int:
+    """Where Java's producer, and by default kafka-python's, puts a record of this key."""
+    place: int = murmur2(key) & 0x7FFFFFFF
+    return partitions[place % len(partitions)]
 
 
 class Router:
     """Sends a key where murmur2 says, with any client; keyless answers of one publish stay together."""
 
-    def __init__(self, targets: Mapping[Sink, Target]) -> None:
-        self._targets = targets
+    def __init__(self, targets: Mapping[Sink, Target], place: Callable[[bytes, Sequence[int]], int]) -> None:
+        self._targets, self._place = targets, place
         self._turn = 0
 
     def addressed(self, outputs: Sequence[Output]) -> list[Addressed]:
@@ -52,6 +62,8 @@ class Router:
         topic, partitions, largest = self._targets[output.sink]
         if (size := size_of(output)) > largest:
             raise OutputTooLarge(f"{topic}: an output of {size} bytes, the topic takes {largest}", index)
-        keyed = output.key is not None and len(partitions) > 1
-        place = murmur2(output.key) & 0x7FFFFFFF if keyed else self._turn
-        return Addressed(topic, partitions[place % len(partitions)], output.key, output.value, list(output.headers))
+        if output.key is not None and len(partitions) > 1:
+            partition = self._place(output.key, partitions)
+        else:
+            partition = partitions[self._turn % len(partitions)]
+        return Addressed(topic, partition, output.key, output.value, list(output.headers))

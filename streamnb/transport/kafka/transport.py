@@ -54,7 +54,7 @@ class KafkaTransport:
         self._duty = DutyThread(client.member(app, kafka), kafka, list(self._roles), self._settled, self._refreshed)
         self._publisher: Publisher | None = None
         self._targets: dict[Sink, Target] = {}
-        self._router = Router({})
+        self._router = Router({}, client.place)
         self._restore_ends: dict[Partition, int] = {}
         self._seconds = kafka.transaction_timeout
 
@@ -72,7 +72,7 @@ class KafkaTransport:
         self._restore_ends = {p: e.end for p, e in extents.items() if e.role == "labelled"}
         self._reader.start()
         self._targets = {sink: described.target(topic) for sink, topic in self._sinks.items()}
-        self._router = Router(self._targets)
+        self._router = Router(self._targets, self._client.place)
         largest = max((target.largest_bytes for target in self._targets.values()), default=0)
         self._publisher = Publisher(self._client, self._app, self._kafka, largest, self._duty.wake)
         self._publisher.settle()
