@@ -27,11 +27,11 @@ from streamnb.errors import (
 from streamnb.transport import Committed, Duty, Output, Partition
 from streamnb.transport.kafka import KafkaTransport, check
 from tests.broker import Broker, Cluster, free_port, wait_until
+from tests.lives import CLIENTS
 from tests.raw_records import NotUtf8, batch_of, write
 from tests.transports import committed_records, on_duty, read, values
 
 ROOT = Path(__file__).parents[1]
-CLIENTS = ("kafka-python", "confluent")
 
 
 class App:

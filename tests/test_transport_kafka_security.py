@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from streamnb.cli.wiring import client_of
 from streamnb.config import InputConfig, KafkaConfig, OutputConfig
 from streamnb.errors import BrokerUnreachable, ConfigError
 from streamnb.transport import Committed, Output, Partition
 from streamnb.transport.kafka import KafkaTransport
 from tests.broker import Broker, free_port
+from tests.lives import CLIENTS
 from tests.transports import committed_records, on_duty
 
 PASSWORD = "correct horse"
@@ -37,6 +39,7 @@ class Guarded:
             sasl_enabled_mechanisms="PLAIN",
             **{"listener.name.sasl_plaintext.plain.sasl.jaas.config": f'{login} user_ann="{PASSWORD}";'},
         ).start()
+        self.client = "kafka-python"
         self.labelled, self.predictions = self.broker.topic("labelled"), self.broker.topic("predictions")
 
     def transport(self, listener: str, **security: Any) -> KafkaTransport:
@@ -47,7 +50,9 @@ class Guarded:
             security={"protocol": listener.lower(), **security},
         )
         outputs = OutputConfig(predictions=self.predictions)
-        return KafkaTransport(f"app-{listener}", kafka, InputConfig(labelled=[self.labelled]), outputs)
+        return KafkaTransport(
+            f"app-{listener}", kafka, InputConfig(labelled=[self.labelled]), outputs, client_of(self.client)
+        )
 
 
 def _keytool(*arguments: str) -> None:
@@ -55,10 +60,16 @@ def _keytool(*arguments: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
+def guarded_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guarded]:
     made = Guarded(tmp_path_factory.mktemp("guarded"))
     yield made
     made.broker.close()
+
+
+@pytest.fixture(params=CLIENTS)
+def guarded(guarded_broker: Guarded, request: pytest.FixtureRequest) -> Guarded:
+    guarded_broker.client = request.param
+    return guarded_broker
 
 
 def publishes(guarded: Guarded, transport: KafkaTransport, value: bytes) -> bool:

@@ -59,11 +59,12 @@ class Router:
         return [self._address(i, output) for i, output in enumerate(outputs)]
 
     def _address(self, index: int, output: Output) -> Addressed:
-        topic, partitions, largest = self._targets[output.sink]
+        sink, key, value, headers = output
+        topic, partitions, largest = self._targets[sink]
         if (size := size_of(output)) > largest:
             raise OutputTooLarge(f"{topic}: an output of {size} bytes, the topic takes {largest}", index)
-        if output.key is not None and len(partitions) > 1:
-            partition = self._place(output.key, partitions)
+        if key is not None and len(partitions) > 1:
+            partition = self._place(key, partitions)
         else:
             partition = partitions[self._turn % len(partitions)]
-        return Addressed(topic, partition, output.key, output.value, list(output.headers))
+        return Addressed(topic, partition, key, value, list(headers))
