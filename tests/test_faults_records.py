@@ -56,7 +56,7 @@ def test_a_record_of_ten_mebibytes_is_a_dead_letter_that_says_what_it_was(worklo
     workload.cluster.configure(workload.unlabelled, {"max.message.bytes": "12000000"})
     giant = event("giant", text="x" * 10_485_760)
     daemon = fleet.daemon(workload).start()
-    send(workload, event("before"), giant, event("after"), max_request_size=12_000_000, buffer_memory=50_000_000)
+    send(workload, event("before"), giant, event("after"), max_request_size=12_000_000)
     expect(workload, daemon, answers=2, letters=1)
     (letter,) = workload.committed(workload.dead)
     headers = {name: value.decode() for name, value in letter.headers}
@@ -67,7 +67,7 @@ def test_a_record_of_ten_mebibytes_is_a_dead_letter_that_says_what_it_was(worklo
 
 
 def test_tombstones_and_headers_without_a_value_are_borne(workload, fleet):
-    daemon = fleet.daemon(workload).start()
+    daemon = fleet.daemon(workload).start().ready(SLOW)
     with KafkaProducer(bootstrap_servers=workload.cluster.bootstrap) as producer:
         for topic in (workload.labelled, workload.unlabelled):
             for value in (None, POISON, event("e")):
@@ -105,14 +105,14 @@ def test_a_flood_of_feature_names_stops_it_at_the_limit(workload, fleet):
 
 def test_a_codec_whose_library_is_missing_is_named_with_what_to_install(workload, fleet):
     daemon = fleet.daemon(workload, script="ailing.py").start(AIL="no_lz4").ready(SLOW)
-    send(workload, event("packed"), compression_type="lz4")
+    packed = [event(f"packed-{n}") for n in range(50)]
+    send(workload, *packed, compression_type="lz4", linger_ms=200)
     assert daemon.wait(SLOW) == 64, daemon.tail()
     last = daemon.log().splitlines()[-1]
     assert "lz4" in last
     assert "pip install 'streamnb[codecs]'" in last
     assert f"{workload.unlabelled}:0 at offset 0" in last
-    fleet.daemon(workload).start()
-    expect(workload, fleet.daemons[-1], answers=1, letters=0)
+    expect(workload, fleet.daemon(workload).start(), answers=50, letters=0)
 
 
 def test_transactions_of_producers_are_read_when_they_are_committed_and_never_when_aborted(workload, fleet):

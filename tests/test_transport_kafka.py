@@ -238,6 +238,20 @@ def test_a_static_member_is_back_without_a_rebalance(wide: App) -> None:
     assert a.duty() is undisturbed
 
 
+def test_a_second_static_member_of_our_name_fences_us_where_there_are_no_transactions(app: App) -> None:
+    static = {"static_membership": True, "delivery": "at_least_once"}
+    ours = app.opened("same", **static)
+    on_duty(ours)
+    on_duty(app.opened("same", **static))
+
+    def idle() -> bool:
+        ours.duty()
+        return False
+
+    with pytest.raises(Fenced, match=r"group\.instance\.id same"):
+        wait_until(idle, 30)
+
+
 def test_a_session_timeout_that_the_broker_refuses_is_a_configuration_error(app: App) -> None:
     transport = app.opened(session_timeout=0.5)
     with pytest.raises(ConfigError, match="group"):

@@ -1,6 +1,7 @@
 """What the engine needs of a transport, in the engine's words.
 
-Two implementations stand beside this file, `files` and `kafka_python`; one contract suite runs over both.
+Beside this file stand `files`, and `kafka` with the client that carries its data, `kafka_python` or `confluent`; one
+contract suite runs over all.
 """
 
 from collections.abc import Mapping, Sequence
