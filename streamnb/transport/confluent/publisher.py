@@ -24,6 +24,7 @@ SLICE_SECONDS = 0.5
 FULL_SECONDS = 0.05
 AGAIN_SECONDS = 0.01
 BUFFER_KIB = 131_072
+MOST_BYTES = 1_000_000_000
 
 
 class Undelivered(Exception):
@@ -230,7 +231,7 @@ def _producer_settings(kafka: KafkaConfig, transactional_id: str | None, largest
         "retry.backoff.max.ms": 100,
         "partitioner": "murmur2_random",  # CRC32 by default, which nobody else uses
         "linger.ms": 100,  # costs nothing: each publish ends in a flush
-        "message.max.bytes": max(1000, required_size(largest_bytes)),
+        "message.max.bytes": min(MOST_BYTES, max(1000, required_size(largest_bytes))),
         "queue.buffering.max.kbytes": BUFFER_KIB + largest_bytes // 1024,
     }
     if transactional_id is not None:

@@ -24,6 +24,7 @@ log = logs.get("transport.kafka")
 
 POLL_SECONDS = 0.5
 MEND_SECONDS = 10.0
+MOST_BYTES = 1_000_000_000
 UNREADABLE = {
     KafkaError._BAD_MSG,
     KafkaError._BAD_COMPRESSION,
@@ -200,7 +201,8 @@ def _reader_settings(app: str, kafka: KafkaConfig, event_bytes: int) -> dict[str
         "enable.auto.offset.store": False,
         "enable.partition.eof": True,  # the only way to hear of a position behind aborted data
         "check.crcs": True,
-        "max.partition.fetch.bytes": max(1_048_576, event_bytes),
+        "max.partition.fetch.bytes": min(MOST_BYTES, max(1_048_576, event_bytes)),
+        "receive.message.max.bytes": MOST_BYTES,  # a larger record than event_bytes must be read to be refused
         "fetch.wait.max.ms": 100,  # a jump waits for the fetch under way
         "queued.min.messages": 20_000,
         "queued.max.messages.kbytes": 16_384,  # for each partition

@@ -143,6 +143,8 @@ class Worker:
                 pass
             while not producer.close(1.0):
                 pass  # batches in it expire within the delivery timeout
+        except ConfigError as exc:
+            self.failure = exc
         except Exception as exc:
             log.exception("publisher.died")
             self.failure = WatchdogError(f"a thread that publishes died: {exc!r}")
