@@ -241,15 +241,10 @@ def test_a_static_member_is_back_without_a_rebalance(wide: App) -> None:
 def test_a_second_static_member_of_our_name_fences_us_where_there_are_no_transactions(app: App) -> None:
     static = {"static_membership": True, "delivery": "at_least_once"}
     ours = app.opened("same", **static)
-    on_duty(ours)
+    duty = on_duty(ours)
     on_duty(app.opened("same", **static))
-
-    def idle() -> bool:
-        ours.duty()
-        return False
-
     with pytest.raises(Fenced, match=r"group\.instance\.id same"):
-        wait_until(idle, 30)
+        ours.publish(duty, [prediction(b"1")], {app.first: Committed(1)})
 
 
 def test_a_session_timeout_that_the_broker_refuses_is_a_configuration_error(app: App) -> None:

@@ -37,6 +37,8 @@ PUBLISHING: dict[Kind, set[int]] = {
     "replaced": REPLACED,
 }
 PASSING: Kind = "passing"
+# Being fenced is the one fatal thing that can happen to a consumer, and only to a static member.
+FENCED = {KafkaError.FENCED_INSTANCE_ID, KafkaError._FATAL}
 NO_MEMBER = NOT_ALLOWED | {
     KafkaError.INVALID_SESSION_TIMEOUT,
     KafkaError.INCONSISTENT_GROUP_PROTOCOL,
@@ -61,7 +63,7 @@ def publishing(error: KafkaError | None, said: object, index: int = 0) -> Failur
 def grouping(error: KafkaError | None, said: object) -> Failure:
     """What the group did not do for a member."""
     code = error.code() if error is not None else None
-    kind: Kind = "replaced" if code == KafkaError.FENCED_INSTANCE_ID else "refused" if code in NO_MEMBER else "passing"
+    kind: Kind = "replaced" if code in FENCED else "refused" if code in NO_MEMBER else "passing"
     return Failure(kind, _words(error, said))
 
 

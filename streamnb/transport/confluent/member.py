@@ -15,7 +15,7 @@ from streamnb.config import KafkaConfig
 from streamnb.errors import ConfigError
 from streamnb.transport import Committed, Partition
 from streamnb.transport.confluent.clients import made, settings
-from streamnb.transport.confluent.failures import grouping, grouping_errors, publishing
+from streamnb.transport.confluent.failures import FENCED, grouping, grouping_errors, publishing
 from streamnb.transport.kafka.client import Failure
 
 SLICE_SECONDS = 0.05
@@ -100,7 +100,7 @@ class Member:
             with grouping_errors():
                 self._consumer.poll(SLICE_SECONDS)
         if error is not None:
-            raise publishing(error, error)
+            raise grouping(error, error) if error.code() in FENCED else publishing(error, error)
 
     def close(self, seconds: float) -> None:  # noqa: ARG002  # librdkafka takes the time it takes, in this thread
         with grouping_errors():

@@ -44,7 +44,7 @@ class Batches:
     """How large a batch may be: librdkafka does not split one that its topic no longer takes, and fails all of it."""
 
     def __init__(self, largest_bytes: int) -> None:
-        self.bytes = min(1_000_000, largest_bytes)
+        self.bytes = max(1, min(1_000_000, largest_bytes))  # no bytes at all where there are no sinks
 
     def refused(self, records: Sequence[Addressed], undelivered: Undelivered) -> Failure:
         """Name the one record that is too large, or have batches made smaller until there is only one in each."""
@@ -226,7 +226,7 @@ def _producer_settings(kafka: KafkaConfig, transactional_id: str | None, largest
     own: dict[str, Any] = {
         "enable.idempotence": True,
         "delivery.timeout.ms": timeout_ms,
-        "request.timeout.ms": max(1000, timeout_ms // 2),
+        "request.timeout.ms": min(900_000, max(1000, timeout_ms // 2)),
         "retry.backoff.ms": 2,  # 100 by default, which every second transaction of a busy instance would wait
         "retry.backoff.max.ms": 100,
         "partitioner": "murmur2_random",  # CRC32 by default, which nobody else uses

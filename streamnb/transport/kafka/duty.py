@@ -105,7 +105,7 @@ class DutyThread:
         try:
             self._ask(commit, seconds)
         except Failure as exc:
-            raise outcome(exc, None, 0.0, seconds) from exc
+            raise self._twin() if exc.kind == "replaced" else outcome(exc, None, 0.0, seconds) from exc
         except TimeoutError as exc:
             raise PublishUnknown(f"the group did not confirm offsets within {seconds:g} s") from exc
 
@@ -159,14 +159,16 @@ class DutyThread:
         """Wait for what may pass; raise what will not."""
         match failure.kind:
             case "replaced":
-                who = f"group.instance.id {self._kafka.instance}"
-                said = f"another process has joined as {who}; give each its own kafka.instance"
-                raise Fenced(f"kafka: {said}") from failure
+                raise self._twin() from failure
             case "refused":
                 raise ConfigError(f"kafka: the group refuses this instance: {failure}") from failure
             case _:
                 log.warning("duty.retry", error=failure)
                 self._wake.wait(BACK_OFF_SECONDS)
+
+    def _twin(self) -> Fenced:
+        who = f"group.instance.id {self._kafka.instance}"
+        return Fenced(f"kafka: another process has joined as {who}; give each its own kafka.instance")
 
     def _look(self) -> None:
         """Publish a duty if there is an assignment without one, and everything it needs has been answered."""

@@ -59,6 +59,8 @@ class Member:
     def commit(self, offsets: Mapping[Partition, Committed], seconds: float) -> None:
         try:
             self._consumer.commit(offsets_of(offsets), timeout_ms=int(seconds * 1000))
+        except kafka_errors.FencedInstanceIdError as exc:
+            raise Failure("replaced", exc) from exc
         except KafkaError as exc:
             raise failure(exc) from exc
 
