@@ -8,6 +8,7 @@ from typing import Any
 
 from streamnb.cli.wiring import Daemon
 from streamnb.config import load
+from tests.lives import BOTH_CLIENTS
 from tests.oracle import Workload
 
 
@@ -26,6 +27,7 @@ def run_until_a_commit(config: Path) -> None:
         daemon.run()
 
 
+@BOTH_CLIENTS
 def test_stopped_after_every_commit_on_a_log_of_transactions_it_loses_and_doubles_nothing(
     workload: Workload, fleet, monkeypatch
 ):

@@ -9,7 +9,7 @@ from kafka import KafkaProducer
 
 from tests.broker import wait_until
 from tests.daemon import Daemon
-from tests.lives import SLOW, answered, caught_up, finish
+from tests.lives import BOTH_CLIENTS, SLOW, answered, caught_up, finish
 from tests.oracle import Workload
 
 POISON = b"{"
@@ -52,6 +52,7 @@ def test_five_thousand_poison_records_in_a_row_are_five_thousand_dead_letters(wo
     assert daemon.is_ready()
 
 
+@BOTH_CLIENTS
 def test_a_record_of_ten_mebibytes_is_a_dead_letter_that_says_what_it_was(workload, fleet):
     workload.cluster.configure(workload.unlabelled, {"max.message.bytes": "12000000"})
     giant = event("giant", text="x" * 10_485_760)

@@ -14,7 +14,7 @@ from kafka import KafkaProducer
 
 from streamnb.cli.wiring import client_of
 from streamnb.config import InputConfig, KafkaConfig, OutputConfig
-from streamnb.errors import ConfigError, LostEvents
+from streamnb.errors import ConfigError, LostEvents, PublishUnknown
 from streamnb.transport import Committed, Output, Partition
 from streamnb.transport.confluent.failures import REFUSED, REGROUPED, REPLACED, TOO_LARGE, grouping, publishing
 from streamnb.transport.confluent.member import generation
@@ -166,6 +166,18 @@ def test_more_answers_than_the_clients_queue_holds_wait_for_room(app: App, monke
     outputs = [prediction(b"%d" % i + b"x" * 100_000) for i in range(50)]  # about a megabyte is room for ten
     transport.publish(on_duty(transport), outputs, {app.first: Committed(1)})
     assert len(app.predicted()) == len(outputs)
+
+
+def test_a_refusal_is_known_at_once_though_more_waits_to_be_sent(app: App) -> None:
+    app.cluster.configure(app.predictions, {"max.message.bytes": "6000"})
+    transport = app.opened(transaction_timeout=60)
+    duty = on_duty(transport)
+    app.cluster.configure(app.predictions, {"max.message.bytes": "3000"})
+    outputs = [prediction(b"x" * size) for size in (2000, 5000, 2000)]  # a batch each
+    begun = time.monotonic()
+    with pytest.raises(PublishUnknown, match="the broker refuses"):
+        transport.publish(duty, outputs, {app.first: Committed(1)})
+    assert time.monotonic() - begun < 30
 
 
 def test_an_empty_publish_commits_offsets_alone(app: App) -> None:

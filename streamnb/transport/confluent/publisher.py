@@ -21,6 +21,7 @@ log = logs.get("transport.kafka")
 
 INIT_SECONDS = 15.0
 SLICE_SECONDS = 0.5
+FLUSH_SECONDS = 0.1
 FULL_SECONDS = 0.05
 AGAIN_SECONDS = 0.01
 BUFFER_KIB = 131_072
@@ -61,18 +62,18 @@ class Deliveries:
 
     def __init__(self) -> None:
         self.acknowledged = 0
-        self._failed: list[tuple[KafkaError, Message]] = []
+        self.failed: list[tuple[KafkaError, Message]] = []
 
     def told(self, error: KafkaError | None, message: Message) -> None:
         if error is None:
             self.acknowledged += 1
         else:
-            self._failed.append((error, message))
+            self.failed.append((error, message))
 
     def require(self, records: Sequence[Addressed], seconds: float) -> None:
         """Raise unless every one of these was acknowledged."""
-        if self._failed:
-            raise Undelivered([(_index(records, message), error) for error, message in self._failed])
+        if self.failed:
+            raise Undelivered([(_index(records, message), error) for error, message in self.failed])
         if self.acknowledged != len(records):
             said = f"{self.acknowledged} of {len(records)} records were acknowledged within {seconds:g} s"
             raise Failure("passing", said)
@@ -176,9 +177,11 @@ def _deliver(producer: RdProducer, records: Sequence[Addressed], deadline: float
             try:
                 produce(topic, value, key, partition, told, headers=headers)
             except BufferError:
-                _make_room(producer, deadline)
+                _make_room(producer, deliveries, deadline)
                 produce(topic, value, key, partition, told, headers=headers)
-        producer.flush(max(0.0, deadline - time.monotonic()))
+        # Once one has failed, the transaction has, and librdkafka keeps all others for an abort that never comes.
+        while len(producer) and not deliveries.failed and (left := deadline - time.monotonic()) > 0:
+            producer.flush(min(left, FLUSH_SECONDS))
     except (KafkaException, SystemError):
         producer.poll(0)
         deliveries.require(records, seconds)  # they know better why nothing more can be sent
@@ -186,10 +189,10 @@ def _deliver(producer: RdProducer, records: Sequence[Addressed], deadline: float
     deliveries.require(records, seconds)
 
 
-def _make_room(producer: RdProducer, deadline: float) -> None:
+def _make_room(producer: RdProducer, deliveries: Deliveries, deadline: float) -> None:
     """Wait until the queue, which is full, is half empty: nobody else puts anything in it."""
     full = len(producer)
-    while len(producer) > full // 2:
+    while len(producer) > full // 2 and not deliveries.failed:
         if time.monotonic() > deadline:
             raise Failure("passing", f"{full} records wait to be sent, and there is no room for more")
         producer.poll(FULL_SECONDS)
