@@ -92,8 +92,8 @@ def fresh_metadata() -> None:
 
     def freeze_until_regrouped(generation: int) -> None:
         freeze()
-        for _ in range(100):  # the heartbeat takes a moment to notice that the group has moved on
-            if members[-1].group_metadata().generation_id != generation:
+        for _ in range(600):  # until it is in the group again: the duty thread goes on beside this one
+            if members[-1].group_metadata().generation_id > generation:
                 break
             time.sleep(0.05)
 

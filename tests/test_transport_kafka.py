@@ -26,6 +26,7 @@ from streamnb.errors import (
 )
 from streamnb.transport import Committed, Duty, Output, Partition
 from streamnb.transport.kafka import KafkaTransport, check
+from streamnb.transport.kafka_python.member import Member
 from tests.broker import Broker, Cluster, free_port, wait_until
 from tests.lives import CLIENTS
 from tests.raw_records import NotUtf8, batch_of, write
@@ -267,6 +268,23 @@ def test_added_partitions_are_seen_and_given_an_owner(app: App) -> None:
     app.cluster.admin.create_partitions({app.labelled: 3})
     assert Partition(app.labelled, 2) in owns(transport, 4).partitions
     assert Partition(app.labelled, 2) in transport.extents()
+
+
+@only("kafka-python")
+def test_an_assignment_that_arrives_between_two_polls_is_heard(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client asks for it in one poll, and looks for it in the next only if it still wants to join."""
+    poll = Member.poll
+
+    def poll_and_be_slow(member: Member, seconds: float) -> None:
+        poll(member, seconds)
+        join = member._consumer._coordinator._join_task
+        wait_until(lambda: join is None or join.is_done, what="the answer to the join")
+
+    monkeypatch.setattr(Member, "poll", poll_and_be_slow)
+    transport = app.opened()
+    on_duty(transport)
+    app.cluster.admin.create_partitions({app.labelled: 3})
+    owns(transport, 4)
 
 
 # What is read
@@ -637,7 +655,7 @@ def test_whatever_moment_the_broker_dies_answers_and_offsets_agree(mortal: App) 
         try:
             transport.publish(duty, [prediction(b"%06d" % at)], {mortal.first: Committed(at + 1)})
             at += 1
-        except PublishUnknown:
+        except (PublishUnknown, DutyLost):  # lost, if the broker took longer to come back than a session lasts
             failures += 1
             transport.settle()
             duty = wait_until(transport.duty, 100, "a duty after the broker's death")

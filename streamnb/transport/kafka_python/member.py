@@ -29,12 +29,14 @@ class Member:
 
     def start(self) -> None:
         self._consumer = connected(self.make_consumer, self._kafka.bootstrap_servers, self._kafka.start_timeout)
+        # The client offers no other way to say that a join which has begun must also be heard to its end.
+        self._rejoin: Callable[[], None] = self._consumer._coordinator.request_rejoin
 
     def make_consumer(self) -> KafkaConsumer:
         return KafkaConsumer(**self._settings)
 
     def subscribe(self, topics: Sequence[str], given: Given, lost: Lost) -> None:
-        self._consumer.subscribe(list(topics), listener=_Listener(self._consumer, given, lost))
+        self._consumer.subscribe(list(topics), listener=_Listener(self._consumer, self._rejoin, given, lost))
 
     def poll(self, seconds: float) -> None:
         with _translated():
@@ -72,8 +74,8 @@ class Member:
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
     """Hears what is given and taken. It runs on the client's own thread, where nothing may be asked of the broker."""
 
-    def __init__(self, consumer: KafkaConsumer, given: Given, lost: Lost) -> None:
-        self._consumer, self._given, self._lost = consumer, given, lost
+    def __init__(self, consumer: KafkaConsumer, rejoin: Callable[[], None], given: Given, lost: Lost) -> None:
+        self._consumer, self._rejoin, self._given, self._lost = consumer, rejoin, given, lost
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         given = list(assigned)
@@ -84,6 +86,9 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-pytho
         self._given(frozenset(Partition(*tp) for tp in given), self._consumer.group_metadata())
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:  # noqa: ARG002  # all are, always
+        # A leader that joins again because partitions were added forgets why as soon as it has shared them out; if
+        # that falls between two polls, the next one takes the group for stable, and nobody ever hears the assignment.
+        self._rejoin()
         self._lost()
 
     def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:  # noqa: ARG002
