@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Concatenate, Literal, ParamSpec, get_args
 
-from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, generate_latest
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
     GaugeMetricFamily,
@@ -118,9 +118,13 @@ class Metrics:
         return self._picture.status
 
     def exposition(self, accept: str | None = None, ready: bool = False) -> tuple[bytes, str]:
-        """Return the metrics and their content type: OpenMetrics if Accept prefers it, else text."""
+        """Return the metrics and their content type: OpenMetrics if Accept prefers it, else text.
+
+        Memory, processor time and open files of the process come along under prometheus_client's own names.
+        """
         registry = CollectorRegistry()
         registry.register(_Collector(self._build, self._picture, self._started, ready))
+        ProcessCollector(registry=registry)
         if _prefers_openmetrics(accept or ""):
             text = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]  # has no types
             return text, openmetrics.CONTENT_TYPE_LATEST

@@ -6,6 +6,7 @@ import threading
 import tracemalloc
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
 import pytest
@@ -97,7 +98,10 @@ def metrics(clock: Callable[[], float] = lambda: STARTED) -> Metrics:
     return Metrics("fraud", "host-1", "0.1.0", clock)
 
 
-def scraped(m: Metrics) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+Samples = dict[tuple[str, frozenset[tuple[str, str]]], float]
+
+
+def scraped(m: Metrics) -> Samples:
     """Every sample by name (without the prefix) and labels; each may appear once only."""
     text, _ = m.exposition()
     samples = [
@@ -134,7 +138,13 @@ def test_every_metric_of_the_design_is_there_before_anything_happened(
 def test_there_are_no_other_metrics() -> None:
     families = parser.text_string_to_metric_families(metrics().exposition()[0].decode())
     names = {f"{f.name}_total" if f.type == "counter" else f.name for f in families}
-    assert names == {f"streamnb_{name}" for name in METRICS}
+    assert {name for name in names if not name.startswith("process_")} == {f"streamnb_{name}" for name in METRICS}
+
+
+def test_the_process_is_told_of_in_the_names_that_everyone_knows() -> None:
+    assert 1e7 < value(metrics(), "process_resident_memory_bytes") <= getrusage(RUSAGE_SELF).ru_maxrss * 1024
+    assert value(metrics(), "process_cpu_seconds_total") > 0
+    assert value(metrics(), "process_open_fds") > 0
 
 
 def test_the_readme_lists_every_metric_with_its_type_labels_and_meaning() -> None:
@@ -147,7 +157,8 @@ def test_the_readme_lists_every_metric_with_its_type_labels_and_meaning() -> Non
 
 
 def test_counters_start_at_zero() -> None:
-    assert {n for (name, _), n in scraped(metrics()).items() if name.endswith("_total")} == {0.0}
+    counters = [key for key in scraped(metrics()) if key[0].endswith("_total") and not key[0].startswith("process_")]
+    assert {scraped(metrics())[key] for key in counters} == {0.0}
 
 
 def test_a_step_is_counted_by_what_it_did() -> None:
@@ -518,9 +529,12 @@ def test_openmetrics_says_the_same_and_ends_as_it_must() -> None:
         for s in family.samples
     }
     assert text.endswith("# EOF\n")
-    assert {k: v for k, v in samples.items() if not math.isnan(v)} == {
-        k: v for k, v in scraped(m).items() if not math.isnan(v)
-    }
+    assert steady(samples) == steady(scraped(m))
+
+
+def steady(samples: Samples) -> Samples:
+    """Those of the daemon that equal themselves from one scrape to the next."""
+    return {k: v for k, v in samples.items() if not (math.isnan(v) or k[0].startswith("process_"))}
 
 
 # -- several daemons, several threads -----------------------------------------------------------------------
