@@ -78,8 +78,7 @@ def snapshots(daemon: Daemon, config: Config) -> str:
         newest = daemon.store.newest()
     finally:
         daemon.store.close()
-    kept = config.snapshots
-    place = f"topic {kept.topic}" if kept.store == "topic" else str(kept.path)
+    place = config.snapshots.place
     if newest is None:
         return f"none yet in {place}"
     taken = datetime.fromtimestamp(newest.taken, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

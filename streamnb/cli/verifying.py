@@ -46,6 +46,11 @@ class Verified:
 
 def verified(source: Source, given: str | None, sample: int) -> Verified:
     """Read the events and compare. Raise StreamnbError if they cannot be read."""
+    if source.snapshot.seed:
+        raise InputFileError(
+            f"{source.name}: began with a converted scikit-learn model, whose events are in no log that could be "
+            "read again: there is nothing to verify it against"
+        )
     name, records = _records(source, given)
     model = source.model
     half_life = model.options["half_life"]

@@ -282,6 +282,11 @@ class SnapshotsConfig(Section):
     every: PositiveDuration = 30.0
     keep: Count = 3
 
+    @property
+    def place(self) -> str:
+        """Where they are kept, in words."""
+        return f"topic {self.topic}" if self.store == "topic" else str(self.path)
+
 
 class HttpConfig(Section):
     host: Text = "127.0.0.1"
