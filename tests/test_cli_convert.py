@@ -100,7 +100,7 @@ GAUSSIAN = GaussianNB().fit(TABLE, LABELS)
         (GAUSSIAN, [], "{kind: gaussian, half_life: 1h}", 64, "half_life is None of the estimator, and 3600.0"),
         (LogisticRegression().fit(TABLE, LABELS), [], "{kind: gaussian}", 65, "LogisticRegression is no fitted naive"),
         (GaussianNB(), [], "{kind: gaussian}", 65, "is no fitted naive Bayes"),
-        (make_pipeline(CountVectorizer(), MultinomialNB()).fit(["ab c", "de"], ["x", "y"]), [], "{kind: multinomial}", 65,
+        (make_pipeline(CountVectorizer(), MultinomialNB()).fit(["ab c", "de"], ["x", "y"]), [], "{kind: mixed}", 65,
          "CountVectorizer reads text, which the daemon does by itself"),
     ],
 )  # fmt: skip

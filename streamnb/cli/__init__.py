@@ -26,7 +26,6 @@ app = typer.Typer(
     name="streamnb",
     help="Streaming naive Bayes: learns from labelled events, answers the others, counts each exactly once.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

@@ -10,15 +10,13 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
+from streamnb.cli.progress import counter
 from streamnb.config import EventConfig, KafkaConfig, load
 from streamnb.errors import ConfigError, InputFileError
 
@@ -61,33 +59,56 @@ def brokers(servers: str | None, config: Path | None) -> tuple[KafkaConfig, Even
     return KafkaConfig(bootstrap_servers=servers, instance="produce", start_timeout=START_SECONDS), EventConfig()
 
 
-def produce_all(plan: Plan, kafka: KafkaConfig, rate: float | None, stop: threading.Event) -> str:
-    """Send everything; say what was sent."""
+@dataclass(slots=True)
+class Sent:
+    """What has gone out so far."""
+
+    topics: Sequence[str]
+    events: int = 0
+    labelled: int = 0
+    seconds: float = 0.0
+    stopped: bool = False
+    """Whether the end of the file was not reached."""
+
+    def told(self) -> str:
+        """One sentence for a person."""
+        rate = self.events / max(self.seconds, ALMOST)
+        return (
+            f"{'stopped: ' if self.stopped else ''}{self.events} events sent to {' and '.join(self.topics)} "
+            f"in {self.seconds:.1f} s ({rate:.0f} a second): "
+            f"{self.labelled} labelled, {self.events - self.labelled} unlabelled"
+        )
+
+    def told_as_json(self) -> str:
+        """One object."""
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+
+def produce_all(plan: Plan, kafka: KafkaConfig, rate: float | None, stop: threading.Event, quiet: bool) -> Sent:
+    """Send everything, until `stop` is set. Raise StreamnbError, which says how much was sent before."""
     from streamnb.transport.kafka.sending import EventSender
 
-    with _opened(plan.file) as file:
-        outgoing = events(plan, rows(plan, file))
-        begun, sent, labelled = time.monotonic(), 0, 0
-        with EventSender(kafka) as sender, _progress() as bar:
-            for topic in dict.fromkeys([plan.topic, plan.unlabelled_topic]):
-                sender.check(topic)
-            task = bar.add_task("sent", total=None)
-            begun = time.monotonic()
-            for event in outgoing:
-                if rate is not None and stop.wait(max(0.0, begun + sent / rate - time.monotonic())):
+    sent = Sent(list(dict.fromkeys([plan.topic, plan.unlabelled_topic])))
+    with _opened(plan.file) as file, EventSender(kafka) as sender, counter("events sent", quiet) as bar:
+        for topic in sent.topics:
+            sender.check(topic)
+        task = bar.add_task("sent", total=None)
+        begun = time.monotonic()
+        try:
+            for event in events(plan, rows(plan, file)):
+                if rate is not None and stop.wait(max(0.0, begun + sent.events / rate - time.monotonic())):
                     break
                 if stop.is_set():
                     break
                 sender.send(event.topic, event.key, event.value)
-                sent, labelled = sent + 1, labelled + event.labelled
-                bar.update(task, completed=sent)
-        seconds = max(time.monotonic() - begun, ALMOST)
-    stopped = "stopped: " if stop.is_set() else ""
-    where = plan.topic if plan.topic == plan.unlabelled_topic else f"{plan.topic} and {plan.unlabelled_topic}"
-    return (
-        f"{stopped}{sent} events sent to {where} in {seconds:.1f} s ({sent / seconds:.0f} a second): "
-        f"{labelled} labelled, {sent - labelled} unlabelled"
-    )
+                sent.events, sent.labelled = sent.events + 1, sent.labelled + event.labelled
+                bar.update(task, completed=sent.events)
+        except InputFileError as error:
+            sender.flush()
+            raise InputFileError(f"{error}; the {sent.events} events before it were sent") from error
+        sender.flush()
+        sent.seconds, sent.stopped = time.monotonic() - begun, stop.is_set()
+    return sent
 
 
 def rows(plan: Plan, file: IO[str]) -> Iterator[Mapping[str, Any]]:
@@ -225,10 +246,3 @@ def _opened(path: str) -> Iterator[IO[str]]:
         raise InputFileError(f"{path}: is not UTF-8: {error.reason} at byte {error.start}") from error
     except (FileNotFoundError, IsADirectoryError, PermissionError, gzip.BadGzipFile) as error:
         raise InputFileError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from error
-
-
-def _progress() -> Progress:
-    """A count on a terminal, nothing elsewhere."""
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.completed:.0f} events sent"), TimeElapsedColumn())
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
