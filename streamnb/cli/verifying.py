@@ -175,6 +175,8 @@ def _said(path: str, end: int | None) -> str:
     if path == STANDARD_INPUT:
         return "standard input"
     try:
+        if os.path.isdir(path):
+            raise InputFileError(f"--input {path}: is a folder; allowed is a file of JSON lines")
         size = os.stat(path).st_size
     except OSError as error:
         raise InputFileError(f"--input {path}: cannot be read: {(error.strerror or str(error)).lower()}") from error
