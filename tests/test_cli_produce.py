@@ -161,12 +161,32 @@ def learned_offsets(folder: Path) -> int:
         return 0
 
 
-def test_a_missing_topic_ends_with_64_and_is_named(broker: Cluster) -> None:
+@pytest.mark.parametrize(
+    ("text", "code", "message"),
+    [
+        (b"a,b\n1,2\n3,4\n5,\xff\n", 65, "is not UTF-8: invalid start byte"),
+        (b"a,b\n1,2\n3,4\n5,6,7\n", 65, "t.csv:4: more cells than the 2 columns; the 2 events before it were sent"),
+        (b"\n", 65, "has no first line that names the columns"),
+    ],
+)
+def test_a_table_that_breaks_off_says_what_was_sent_before(
+    broker: Cluster, tmp_path: Path, text: bytes, code: int, message: str
+) -> None:
+    topic = broker.topic("broken")
+    (tmp_path / "t.csv").write_bytes(text)
+    done = call(
+        *("produce", tmp_path / "t.csv", "--topic", topic, "--label", "a", "--bootstrap-servers", broker.bootstrap)
+    )
+    assert (done.exit_code, message in done.stderr) == (code, True), done.stderr
+
+
+@pytest.mark.parametrize("topic", ["not.there", "no topic!"])
+def test_a_missing_topic_ends_with_64_and_is_named(broker: Cluster, topic: str) -> None:
     done = streamnb(
         "produce",
         "-",
         "--topic",
-        "not.there",
+        topic,
         "--label",
         "Survived",
         "--bootstrap-servers",
@@ -174,4 +194,4 @@ def test_a_missing_topic_ends_with_64_and_is_named(broker: Cluster) -> None:
         stdin=CSV,
     )
     assert done.returncode == 64
-    assert "not.there: no such topic" in done.stderr
+    assert f"{topic}: no such topic" in done.stderr

@@ -10,6 +10,7 @@ import re
 import sys
 import threading
 import time
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -56,7 +57,12 @@ def brokers(servers: str | None, config: Path | None) -> tuple[KafkaConfig, Even
         return kafka, settings.event
     if servers is None:
         raise ConfigError("which brokers? give --bootstrap-servers HOST:PORT or --config CONFIG")
-    return KafkaConfig(bootstrap_servers=servers, instance="produce", start_timeout=START_SECONDS), EventConfig()
+    try:
+        return KafkaConfig(bootstrap_servers=servers, instance="produce", start_timeout=START_SECONDS), EventConfig()
+    except ValueError as error:
+        raise ConfigError(
+            f"--bootstrap-servers {servers}: allowed is HOST:PORT, or several joined by commas"
+        ) from error
 
 
 @dataclass(slots=True)
@@ -89,20 +95,24 @@ def produce_all(plan: Plan, kafka: KafkaConfig, rate: float | None, stop: thread
     from streamnb.transport.kafka.sending import EventSender
 
     sent = Sent(list(dict.fromkeys([plan.topic, plan.unlabelled_topic])))
-    with _opened(plan.file) as file, EventSender(kafka) as sender, counter("events sent", quiet) as bar:
+    if plan.file != "-":
+        with _opened(plan.file):
+            pass  # said before a broker is waited for
+    with EventSender(kafka) as sender, counter("events sent", quiet) as bar:
         for topic in sent.topics:
             sender.check(topic)
         task = bar.add_task("sent", total=None)
         begun = time.monotonic()
         try:
-            for event in events(plan, rows(plan, file)):
-                if rate is not None and stop.wait(max(0.0, begun + sent.events / rate - time.monotonic())):
-                    break
-                if stop.is_set():
-                    break
-                sender.send(event.topic, event.key, event.value)
-                sent.events, sent.labelled = sent.events + 1, sent.labelled + event.labelled
-                bar.update(task, completed=sent.events)
+            with _opened(plan.file) as file:
+                for event in events(plan, rows(plan, file)):
+                    if rate is not None and stop.wait(max(0.0, begun + sent.events / rate - time.monotonic())):
+                        break
+                    if stop.is_set():
+                        break
+                    sender.send(event.topic, event.key, event.value)
+                    sent.events, sent.labelled = sent.events + 1, sent.labelled + event.labelled
+                    bar.update(task, completed=sent.events)
         except InputFileError as error:
             sender.flush()
             raise InputFileError(f"{error}; the {sent.events} events before it were sent") from error
@@ -195,6 +205,8 @@ def _csv_rows(plan: Plan, lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
     columns = reader.fieldnames or []
     if plan.label is None:
         raise ConfigError(f"--label is missing: which column of {plan.file}? It has {', '.join(columns)}")
+    if not columns:
+        raise InputFileError(f"{plan.file}: has no first line that names the columns")
     for wanted in (plan.label, plan.id):
         if wanted is not None and wanted not in columns:
             raise ConfigError(f"{plan.file}: no column {wanted!r}; it has {', '.join(columns)}")
@@ -242,6 +254,8 @@ def _opened(path: str) -> Iterator[IO[str]]:
         else:
             with open(path, encoding="utf-8-sig", newline="") as file:
                 yield file
+    except (EOFError, zlib.error) as error:
+        raise InputFileError(f"{path}: is cut off or damaged: {str(error).lower()}") from error
     except UnicodeDecodeError as error:
         raise InputFileError(f"{path}: is not UTF-8: {error.reason} at byte {error.start}") from error
     except (FileNotFoundError, IsADirectoryError, PermissionError, gzip.BadGzipFile) as error:
