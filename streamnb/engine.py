@@ -122,6 +122,7 @@ class Engine:
 
     def _start(self) -> None:
         """Choose the snapshot, take up its state, and begin to read the labelled logs."""
+        log.info("kernels.load", hint="the first time on a machine they are compiled, which takes up to a minute")
         self._processor.warm_up()
         self.pulse.call_client()
         self._store.open()

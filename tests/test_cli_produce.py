@@ -60,6 +60,16 @@ def test_rows_of_csv_become_events_with_their_label_beside_the_features() -> Non
     assert [one.topic for one in outgoing] == ["labelled", "labelled", "unlabelled"]
 
 
+def test_a_messy_table_is_read_as_it_was_meant() -> None:
+    text = " Site ,Temp (C),Fault?\r\n A-1 , 61.5 ,yes \r\n007,N/A,-\r\n,ERR,no\r\n"
+    plan = Plan("t.csv", "t", "t", "Fault?", None, 0.0, DEFAULT, frozenset({"N/A", "-", "ERR"}))
+    assert bodies(list(events(plan, rows(plan, io.StringIO(text, newline=""))))) == [
+        {"features": {"Site": "A-1", "Temp (C)": 61.5}, "label": "yes"},
+        {"features": {"Site": "007"}},
+        {"features": {}, "label": "no"},
+    ]
+
+
 def test_parts_go_where_the_configuration_has_them_and_the_id_is_the_key() -> None:
     event = EventConfig(features=".", label="meta.truth", id="meta.id")
     (first, *_) = sent(CSV, identity="Name", event=event)
@@ -87,6 +97,7 @@ def test_json_lines_are_events_already_unless_a_label_is_named() -> None:
     [
         (CSV, "t.csv", None, ConfigError, "--label is missing"),
         (CSV, "t.csv", "Surv", ConfigError, "no column 'Surv'; it has Survived, Name, Age, Class"),
+        ("a,b, b\n1,2,3\n", "t.csv", "a", InputFileError, "several columns are called 'b'"),
         ("a,b\n1,2,3\n", "t.csv", "a", InputFileError, "t.csv:2: more cells than the 2 columns"),
         ('{"a": 1}\n{oops\n', "t.jsonl", "a", InputFileError, "t.jsonl:2: not JSON"),
         ("[1]\n", "t.jsonl", "a", InputFileError, "t.jsonl:1: got list"),

@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import zlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -39,6 +40,8 @@ class Plan:
     id: str | None
     unlabelled_share: float
     event: EventConfig
+    missing: frozenset[str] = frozenset()
+    """What a cell of a CSV file says where it has no value, besides nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +205,11 @@ def _key(identity: Any) -> bytes | None:
 
 def _csv_rows(plan: Plan, lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
     reader = csv.DictReader(lines, restkey="")
-    columns = reader.fieldnames or []
+    columns = [name.strip() for name in reader.fieldnames or []]
+    reader.fieldnames = columns
+    twice = sorted(name for name, n in Counter(columns).items() if n > 1)
+    if twice:
+        raise InputFileError(f"{plan.file}: several columns are called {', '.join(map(repr, twice))}")
     if plan.label is None:
         raise ConfigError(f"--label is missing: which column of {plan.file}? It has {', '.join(columns)}")
     if not columns:
@@ -210,13 +217,12 @@ def _csv_rows(plan: Plan, lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
     for wanted in (plan.label, plan.id):
         if wanted is not None and wanted not in columns:
             raise ConfigError(f"{plan.file}: no column {wanted!r}; it has {', '.join(columns)}")
-    as_they_are = (plan.label, plan.id)
+    as_they_are, missing = (plan.label, plan.id), plan.missing
     for row in reader:
         if "" in row and "" not in columns:
             raise InputFileError(f"{plan.file}:{reader.line_num}: more cells than the {len(columns)} columns")
-        cells = {
-            name: (cell if cell and name in as_they_are else number_or_text(cell or "")) for name, cell in row.items()
-        }
+        there = {name: text for name, cell in row.items() if (text := (cell or "").strip()) and text not in missing}
+        cells = {name: text if name in as_they_are else number_or_text(text) for name, text in there.items()}
         yield {name: value for name, value in cells.items() if value is not None}
 
 
