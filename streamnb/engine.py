@@ -122,6 +122,7 @@ class Engine:
 
     def _start(self) -> None:
         """Choose the snapshot, take up its state, and begin to read the labelled logs."""
+        log.info("kernels.load", hint="the first time on a machine they are compiled, which takes up to a minute")
         self._processor.warm_up()
         self.pulse.call_client()
         self._store.open()
@@ -133,7 +134,7 @@ class Engine:
         committed = self._transport.committed()
         self._extents = self._transport.extents()
         snapshot = starting.choose(own, self._store.others, self._extents, self._processor.model.shape())
-        self._transport.resume(snapshot.marks if snapshot else None)
+        self._transport.resume(snapshot.marks if snapshot and not snapshot.is_bare_seed else None)
         accept = self._config.input.on_lost_events == "accept"
         begun = starting.begin(snapshot, self._extents, committed, accept)
         if snapshot:
@@ -213,6 +214,7 @@ class Engine:
         self._transport.read(self._ledger.read_from())
 
     def _take_up(self, duty: Duty) -> None:
+        starting.check_seed(self._ledger.seed, duty.published)
         self._extents = self._transport.extents()
         owned = {p: self._published(p, duty) for p in duty.partitions}
         self._tell_lost([at.lost for at in owned.values() if at.lost])
@@ -371,6 +373,7 @@ class Engine:
                 scores=self._processor.scores.to_dict(),
                 marks=self._transport.marks(),
                 model=b"",
+                seed=ledger.seed,
             ),
             self._processor.model.copy(),
         )

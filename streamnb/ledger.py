@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from streamnb.snapshots import TopicNote
-from streamnb.starting import Beginning, Lost, Published, first_offset, learn_from_metadata
+from streamnb.starting import Beginning, Lost, Published, commit_metadata, first_offset
 from streamnb.transport import Committed, Extent, Partition, Role
 
 
@@ -29,6 +29,8 @@ class Ledger:
     noted: dict[Partition, int]
     """The last published offset seen committed, for every partition ever owned."""
     lost_events: int = 0
+    seed: str = ""
+    """Names the converted model that learning began with, if it did."""
     kept: dict[Partition, int] = field(default_factory=dict)
     """Learned offsets of topics that are not configured any more."""
     published: dict[Partition, int] = field(default_factory=dict)
@@ -48,6 +50,7 @@ class Ledger:
             topics=begun.topics,
             noted=noted | {p: max(at.offset, noted.get(p, 0)) for p, at in committed.items()},
             lost_events=(begun.snapshot.lost if begun.snapshot else 0) + _size(begun.lost),
+            seed=begun.snapshot.seed if begun.snapshot else "",
             kept=begun.kept,
         )
 
@@ -132,8 +135,7 @@ class Ledger:
         return sum(max(0, end - self.learned[p]) for p, end in ends.items())
 
     def _metadata(self, partition: Partition) -> str:
-        begun = self.learn_from.get(partition)
-        return learn_from_metadata(begun) if begun is not None else ""
+        return commit_metadata(self.learn_from.get(partition), self.seed)
 
 
 def _size(lost: Sequence[Lost]) -> int:

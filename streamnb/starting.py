@@ -14,6 +14,7 @@ from streamnb.snapshots import Snapshot, TopicNote
 from streamnb.transport import Committed, Extent, Partition
 
 LEARN_FROM = re.compile(r"(?:^|;)learn_from=(\d+)(?:;|$)")
+SEED = re.compile(r"(?:^|;)seed=(\w+)(?:;|$)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +44,35 @@ class Beginning:
     """Learned offsets of topics that are no longer configured."""
 
 
-def learn_from_metadata(offset: int) -> str:
-    """What a commit on a labelled partition says of where this application's learning began."""
-    return f"learn_from={offset}"
+def commit_metadata(learn_from: int | None, seed: str) -> str:
+    """What a commit says of where learning began: an offset on a labelled partition, and a converted model."""
+    parts = [f"learn_from={learn_from}"] if learn_from is not None else []
+    return ";".join([*parts, *([f"seed={seed}"] if seed else [])])
 
 
 def learn_from_of(committed: Committed | None) -> int:
-    """Read `learn_from_metadata` back; 0 where a commit says nothing."""
+    """Read the offset of `commit_metadata` back; 0 where a commit says nothing."""
     found = LEARN_FROM.search(committed.metadata) if committed else None
     return int(found[1]) if found else 0
+
+
+def check_seed(seed: str, committed: Mapping[Partition, Committed]) -> None:
+    """Raise StateMismatch if the group's commits are of learning that began with another model than ours.
+
+    A commit that says nothing of where learning began (an operator's, say) is taken as it is.
+    """
+    for partition, at in committed.items():
+        found = SEED.search(at.metadata)
+        began_with = found[1] if found else ""
+        if began_with != seed and (found or LEARN_FROM.search(at.metadata)):
+            raise StateMismatch(
+                f"{partition}: this group's learning began with {_named(began_with)}, here it would begin with "
+                f"{_named(seed)}; 'streamnb convert' the model it began with, or use another app name"
+            )
+
+
+def _named(seed: str) -> str:
+    return f"the converted model {seed}" if seed else "an empty model"
 
 
 def choose(
@@ -79,13 +100,17 @@ def begin(
     committed: Mapping[Partition, Committed],
     accept_lost: bool,
 ) -> Beginning:
-    """Decide the offsets to learn from. Raise StateMismatch, or LostEvents unless `accept_lost`."""
-    if snapshot is not None:
+    """Decide the offsets to learn from. Raise StateMismatch, or LostEvents unless `accept_lost`.
+
+    A converted model that no daemon has taken up yet has no offsets: learning begins as without a snapshot, with it.
+    """
+    check_seed(snapshot.seed if snapshot else "", committed)
+    if snapshot is not None and not snapshot.is_bare_seed:
         begun = _from_snapshot(snapshot, extents)
     elif committed:
-        begun = _from_commits(extents, committed)
+        begun = replace(_from_commits(extents, committed), snapshot=snapshot)
     else:
-        begun = _first_start(extents)
+        begun = replace(_first_start(extents), snapshot=snapshot)
     return _within(begun, extents, accept_lost)
 
 

@@ -66,7 +66,7 @@ EVENTS = """\
 """
 
 
-COMMANDS = ["run", "check", "demo", "inspect", "verify", "explain", "produce"]
+COMMANDS = ["run", "check", "demo", "inspect", "verify", "explain", "produce", "convert"]
 
 
 @pytest.mark.parametrize("arguments", [["--help"], *([command, "--help"] for command in COMMANDS)])
@@ -277,12 +277,22 @@ def test_a_signal_ends_a_run_that_still_waits_for_a_broker_with_0(tmp_path: Path
 
 def test_check_says_what_it_found_and_touches_no_output(folder: Path) -> None:
     done = streamnb("check", "streamnb.yaml", cwd=folder)
-    rows = {line.split()[0]: line for line in done.stdout.splitlines()}
+    rows = {line.split()[0]: line for line in done.stdout.splitlines() if not line.startswith(" ")}
     assert done.returncode == 0
-    assert list(rows) == ["configuration", "files", "snapshots", "http"]
+    assert list(rows) == ["configuration", "files", "snapshots", "events", "http"]
+    assert "3 read, 2 labelled, 1 without a label, 0 would be dead" in rows["events"]
     assert "app shop" in rows["configuration"]
     assert "events.jsonl" in rows["files"]
     assert not (folder / "answers.jsonl").exists()
+
+
+def test_check_says_that_the_newest_snapshot_is_of_another_model(folder: Path) -> None:
+    assert streamnb("run", "streamnb.yaml", cwd=folder).returncode == 0
+    same = streamnb("check", "streamnb.yaml", "--sample", "0", cwd=folder)
+    other = streamnb("check", "streamnb.yaml", cwd=folder, environ={"STREAMNB_MODEL__DEFAULT": "ignore"})
+    assert (same.returncode, other.returncode) == (0, 75)
+    assert "it fits the model" in same.stdout
+    assert "default='auto', now 'ignore'" in other.stdout
 
 
 def test_check_reports_every_failure_and_ends_with_the_code_of_the_first(folder: Path, taken_port: int) -> None:
@@ -293,6 +303,7 @@ def test_check_reports_every_failure_and_ends_with_the_code_of_the_first(folder:
         ["configuration", "ok"],
         ["files", "failed"],
         ["snapshots", "ok"],
+        ["events", "failed"],
         ["http", "failed"],
     ]
 

@@ -60,6 +60,16 @@ def test_rows_of_csv_become_events_with_their_label_beside_the_features() -> Non
     assert [one.topic for one in outgoing] == ["labelled", "labelled", "unlabelled"]
 
 
+def test_a_messy_table_is_read_as_it_was_meant() -> None:
+    text = " Site ,Temp (C),Fault?\r\n A-1 , 61.5 ,yes \r\n007,N/A,-\r\n,ERR,no\r\n"
+    plan = Plan("t.csv", "t", "t", "Fault?", None, 0.0, DEFAULT, frozenset({"N/A", "-", "ERR"}))
+    assert bodies(list(events(plan, rows(plan, io.StringIO(text, newline=""))))) == [
+        {"features": {"Site": "A-1", "Temp (C)": 61.5}, "label": "yes"},
+        {"features": {"Site": "007"}},
+        {"features": {}, "label": "no"},
+    ]
+
+
 def test_parts_go_where_the_configuration_has_them_and_the_id_is_the_key() -> None:
     event = EventConfig(features=".", label="meta.truth", id="meta.id")
     (first, *_) = sent(CSV, identity="Name", event=event)
@@ -87,6 +97,7 @@ def test_json_lines_are_events_already_unless_a_label_is_named() -> None:
     [
         (CSV, "t.csv", None, ConfigError, "--label is missing"),
         (CSV, "t.csv", "Surv", ConfigError, "no column 'Surv'; it has Survived, Name, Age, Class"),
+        ("a,b, b\n1,2,3\n", "t.csv", "a", InputFileError, "several columns are called 'b'"),
         ("a,b\n1,2,3\n", "t.csv", "a", InputFileError, "t.csv:2: more cells than the 2 columns"),
         ('{"a": 1}\n{oops\n', "t.jsonl", "a", InputFileError, "t.jsonl:2: not JSON"),
         ("[1]\n", "t.jsonl", "a", InputFileError, "t.jsonl:1: got list"),
@@ -161,12 +172,32 @@ def learned_offsets(folder: Path) -> int:
         return 0
 
 
-def test_a_missing_topic_ends_with_64_and_is_named(broker: Cluster) -> None:
+@pytest.mark.parametrize(
+    ("text", "code", "message"),
+    [
+        (b"a,b\n1,2\n3,4\n5,\xff\n", 65, "is not UTF-8: invalid start byte"),
+        (b"a,b\n1,2\n3,4\n5,6,7\n", 65, "t.csv:4: more cells than the 2 columns; the 2 events before it were sent"),
+        (b"\n", 65, "has no first line that names the columns"),
+    ],
+)
+def test_a_table_that_breaks_off_says_what_was_sent_before(
+    broker: Cluster, tmp_path: Path, text: bytes, code: int, message: str
+) -> None:
+    topic = broker.topic("broken")
+    (tmp_path / "t.csv").write_bytes(text)
+    done = call(
+        *("produce", tmp_path / "t.csv", "--topic", topic, "--label", "a", "--bootstrap-servers", broker.bootstrap)
+    )
+    assert (done.exit_code, message in done.stderr) == (code, True), done.stderr
+
+
+@pytest.mark.parametrize("topic", ["not.there", "no topic!"])
+def test_a_missing_topic_ends_with_64_and_is_named(broker: Cluster, topic: str) -> None:
     done = streamnb(
         "produce",
         "-",
         "--topic",
-        "not.there",
+        topic,
         "--label",
         "Survived",
         "--bootstrap-servers",
@@ -174,4 +205,4 @@ def test_a_missing_topic_ends_with_64_and_is_named(broker: Cluster) -> None:
         stdin=CSV,
     )
     assert done.returncode == 64
-    assert "not.there: no such topic" in done.stderr
+    assert f"{topic}: no such topic" in done.stderr

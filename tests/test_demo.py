@@ -2,7 +2,9 @@
 
 import gzip
 import json
+import os
 import re
+import signal
 import subprocess
 import sys
 from importlib import resources
@@ -12,6 +14,8 @@ from typing import Any
 import pytest
 
 from streamnb.config import load
+from tests.broker import Cluster, free_port
+from tests.saved_models import call
 
 Answer = dict[str, Any]
 
@@ -92,6 +96,51 @@ def test_in_a_pipe_there_are_no_colours_and_no_bar(shown: tuple[Path, str]) -> N
     _, text = shown
     assert "\x1b" not in text
     assert "messages sent " not in text.partition("of 1393")[0]
+
+
+def test_over_a_broker_it_answers_as_over_files_and_leaves_nothing_behind(
+    broker: Cluster, shown: tuple[Path, str], tmp_path: Path
+) -> None:
+    done = demo("--kafka", broker.bootstrap, "--json", cwd=tmp_path)
+    assert (done.returncode, done.stderr, list(tmp_path.iterdir())) == (0, "", [])
+    found = json.loads(done.stdout)
+    right = re.findall(r"answered, (\d+) ", shown[1])
+    assert (found["scored"], found["answered"], [str(found["right"])]) == (5574 - len(held_back()), 1393, right)
+    assert "streamnb-demo" not in str(broker.admin.list_topics()) + str(broker.admin.list_groups())
+
+
+def test_kept_topics_hold_the_answers_and_the_configuration_goes_on_from_there(broker: Cluster, tmp_path: Path) -> None:
+    done = demo("--kafka", broker.bootstrap, "--keep", "--quiet", cwd=tmp_path)
+    assert (done.returncode, done.stdout.startswith("\n1393 of 1393 messages")) == (0, True)
+    config = load(tmp_path / "streamnb-demo" / "streamnb.yaml", {})
+    topics = [*config.input.labelled, config.output.predictions, config.output.dead_letters]
+    assert set(topics) <= set(broker.admin.list_topics())
+    verified = call("verify", tmp_path / "streamnb-demo" / "streamnb.yaml", "--quiet")
+    assert verified.stdout == "equal: the model is the batch fit of these events\n"
+    for topic in topics:
+        broker.delete(str(topic))
+
+
+def test_without_a_broker_it_ends_with_69_and_makes_no_folder(tmp_path: Path) -> None:
+    address = f"127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "streamnb", "demo", "--kafka", address, "--keep"]
+    environ = {**os.environ, "STREAMNB_KAFKA__START_TIMEOUT": "1s"}
+    done = subprocess.run(command, cwd=tmp_path, env=environ, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, list(tmp_path.iterdir())) == (69, "", [])
+    assert f"kafka: {address}: no broker answered" in done.stderr
+
+
+def test_ctrl_c_ends_it_with_what_has_come_so_far_and_deletes_its_topics(broker: Cluster, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "streamnb", "demo", "--kafka", broker.bootstrap, "--rate", "20"]
+    with subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert running.stderr is not None
+        while "scored " not in running.stdout.readline():
+            assert running.poll() is None
+        running.send_signal(signal.SIGINT)
+        assert "messages sent without a label were answered" in running.stdout.read()
+        assert (running.wait(60), running.stderr.read(), list(tmp_path.iterdir())) == (0, "", [])
+    assert "streamnb-demo" not in str(broker.admin.list_topics())
 
 
 def test_it_does_not_touch_a_folder_that_is_not_its_own(tmp_path: Path) -> None:

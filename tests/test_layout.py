@@ -60,6 +60,7 @@ OWNER = {
     "pydantic": "config",
     "typer": "cli",
     "rich": "cli",
+    "skops": "cli",
 }
 ONLY_THE_STANDARD_LIBRARY = {"errors", "logs", "reports", "transport"}
 

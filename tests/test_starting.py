@@ -8,6 +8,7 @@ from streamnb import starting
 from streamnb.errors import LostEvents, LostOffsets, StateMismatch
 from streamnb.ledger import Ledger
 from streamnb.snapshots import Snapshot, TopicNote
+from streamnb.starting import Published
 from streamnb.transport import Committed, Extent, Partition
 
 SHAPE = {"kind": "gaussian"}
@@ -201,3 +202,39 @@ def test_read_back_moves_published_and_leaves_learned():
     ledger.read_from()
     ledger.advance({L0: 6})
     assert (ledger.learned[L0], ledger.due()) == (10, {L0: Committed(6, "learn_from=0")})
+
+
+SEED = replace(SNAPSHOT, learned={}, learn_from={}, noted={}, topics={}, seed="5eed")
+"""A converted model, as no daemon has taken it up yet."""
+
+
+def test_a_converted_model_begins_where_an_empty_one_would():
+    begun = begin(SEED, cut(30))
+    assert (begun.snapshot, begun.first_start, begun.learned) == (SEED, True, {L0: 30, L1: 0})
+    assert set(begun.topics) == {"labelled", "unlabelled"}
+
+
+def test_a_converted_model_is_named_in_every_commit_and_learned_upon_again_once_all_snapshots_are_lost():
+    ledger = Ledger.of(begin(SEED, cut(30)), {})
+    ledger.take_up({p: Published(ledger.learned.get(p, 0), new=True) for p in (L0, U0)})
+    ledger.read_from()
+    ledger.advance({L0: 60, U0: 5})
+    due = ledger.due()
+    assert due == {L0: Committed(60, "learn_from=30;seed=5eed"), U0: Committed(5, "seed=5eed")}
+    again = begin(SEED, cut(30), due)
+    assert (again.snapshot, again.first_start, again.learned[L0]) == (SEED, False, 30)
+    with pytest.raises(LostEvents, match="labelled:0: offsets 30 to 39"):
+        begin(SEED, cut(40), due)
+
+
+@pytest.mark.parametrize("snapshot", [None, SNAPSHOT, replace(SEED, seed="0the1")])
+def test_learning_that_began_with_a_converted_model_does_not_go_on_without_it(snapshot):
+    for metadata in ("learn_from=0;seed=5eed", "seed=5eed"):
+        with pytest.raises(StateMismatch, match="converted model 5eed"):
+            begin(snapshot, committed={L0: Committed(4, metadata)})
+
+
+def test_a_converted_model_does_not_take_over_what_an_empty_one_began():
+    with pytest.raises(StateMismatch, match="began with an empty model"):
+        begin(SEED, committed={L0: Committed(4, "learn_from=0")})
+    assert begin(SEED, committed={L0: Committed(4, "moved by an operator")}).snapshot is SEED

@@ -10,6 +10,7 @@ import typer
 from streamnb import __version__
 from streamnb.cli.bench import bench
 from streamnb.cli.check import check
+from streamnb.cli.convert import convert
 from streamnb.cli.demo import demo
 from streamnb.cli.explain import explain
 from streamnb.cli.inspect import inspect
@@ -25,7 +26,6 @@ app = typer.Typer(
     name="streamnb",
     help="Streaming naive Bayes: learns from labelled events, answers the others, counts each exactly once.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
@@ -35,6 +35,7 @@ app.command(short_help="Watch it at work on 5574 text messages.")(demo)
 app.command(short_help="Show what a snapshot holds.")(inspect)
 app.command(short_help="Compare a model with the batch fit of its events.")(verify)
 app.command(short_help="Say why an event is answered as it is.")(explain)
+app.command(short_help="A snapshot to scikit-learn, or the other way.")(convert)
 app.command(short_help="Send a data set to a topic, as events.")(produce)
 app.add_typer(topics, name="topics")
 app.add_typer(bench, name="bench")

@@ -29,9 +29,18 @@ def learners_(
     with_peers: Annotated[
         bool, typer.Option("--peers", help="Also run MOA and Vowpal Wabbit where they are installed.")
     ] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not count the figures while they are measured.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
 ) -> None:
-    """Compare the learners with river's and scikit-learn's, time per event: lower is better."""
+    """Compare the learners with river's and scikit-learn's, time per event: lower is better.
+
+    Takes some minutes, --quick one; the machine should have nothing else to do.
+
+    \b
+    Examples:
+      streamnb bench learners --quick
+      streamnb bench learners --json > figures.json
+    """
     with errors_become_exit_codes(debug):
         try:
             from streamnb.bench import comparing
@@ -41,7 +50,7 @@ def learners_(
         results = []
         for result in comparing.everything(quick, with_peers):
             results.append(result)
-            if not as_json and sys.stderr.isatty():
+            if not (as_json or quiet) and sys.stderr.isatty():
                 print(f"\r{len(results)} figures measured", end="", file=sys.stderr, flush=True)
         missing_peers = comparing.missing_peers() if with_peers else []
         if as_json:

@@ -1,46 +1,95 @@
 """The checks of `streamnb check`, in the order in which `streamnb run` would meet what they look at."""
 
+import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Literal
 
 import typer
 
-from streamnb.cli.wiring import Daemon, topic_problems
+from streamnb.cli.sampling import sampled
+from streamnb.cli.wiring import Daemon, client_of, topic_problems
 from streamnb.config import Config
-from streamnb.errors import ConfigError, StreamnbError
+from streamnb.errors import BrokerUnreachable, ConfigError, StreamnbError
+from streamnb.learners import build
+from streamnb.starting import check_shape
 from streamnb.transport.files import FilesTransport
 
 CLOSE_SECONDS = 3.0
-NAME_WIDTH, VERDICT_WIDTH = 15, 8
-Check = Callable[[Daemon, Config], str]
+NAME_WIDTH, VERDICT_WIDTH = 15, 9
+COLOURS = {"ok": "green", "look": "yellow", "failed": "red", "unknown": "yellow"}
+CODECS = ("gzip", "snappy", "lz4", "zstd")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What one check has found; `look` stands in nobody's way, but someone should read it."""
+
+    check: str
+    verdict: Literal["ok", "look", "failed", "unknown"]
+    found: str
+    exit_code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """Returned by a check in place of a text."""
+
+    found: str
+
+
+Check = Callable[[Daemon, Config], str | Look]
 """Says what it found, or raises StreamnbError."""
+NEEDS_BROKER = ("topics", "permissions", "snapshots", "events")
 
 
-def check_everything(config: Config) -> int:
+def check_everything(config: Config, sample: int, as_json: bool) -> int:
     """Print what was found, one row a check; return the exit code of the first that failed, or 0."""
-    daemon = Daemon(config, threading.Event())
-    checks: dict[str, Check] = {
-        "configuration": configuration,
-        **({"topics": topics} if config.transport == "kafka" else {"files": files}),
-        "snapshots": snapshots,
-        "http": port,
-    }
-    code = 0
-    for name, look in checks.items():
-        try:
-            tell(name, "ok", look(daemon, config))
-        except StreamnbError as error:
-            tell(name, "failed", str(error))
-            code = code or error.exit_code
+    findings = []
+    for finding in findings_of(config, sample):
+        findings.append(finding)
+        if not as_json:
+            tell(finding)
+    code = next((finding.exit_code for finding in findings if finding.exit_code), 0)
+    if as_json:
+        rows = [{"check": one.check, "verdict": one.verdict, "found": one.found} for one in findings]
+        typer.echo(json.dumps({"exit_code": code, "checks": rows}, ensure_ascii=False))
     return code
 
 
-def tell(name: str, verdict: str, found: str) -> None:
+def findings_of(config: Config, sample: int) -> Iterator[Finding]:
+    """Look at one thing after another."""
+    daemon = Daemon(config, threading.Event())
+    over_kafka = config.transport == "kafka"
+    first: dict[str, Check] = {"broker": broker, "topics": topics, "permissions": permissions, "codecs": codecs}
+    checks: dict[str, Check] = {
+        "configuration": configuration,
+        **(first if over_kafka else {"files": files}),
+        "snapshots": snapshots,
+        **({} if sample == 0 else {"events": lambda _, config: events(config, sample)}),
+        "http": port,
+    }
+    unreachable = False
+    for name, look in checks.items():
+        kept_there = name != "snapshots" or config.snapshots.store == "topic"
+        if unreachable and name in NEEDS_BROKER and kept_there:
+            yield Finding(name, "unknown", "not looked at, without a broker")
+            continue
+        try:
+            said = look(daemon, config)
+            yield Finding(name, "look", said.found) if isinstance(said, Look) else Finding(name, "ok", said)
+        except StreamnbError as error:
+            unreachable = unreachable or isinstance(error, BrokerUnreachable)
+            yield Finding(name, "failed", str(error), error.exit_code)
+
+
+def tell(finding: Finding) -> None:
     """Print one row; further lines of what was found stand below the first."""
-    colour = "green" if verdict == "ok" else "red"
-    lines = found.replace("\n", f"\n{'':{NAME_WIDTH + VERDICT_WIDTH}}")
-    typer.echo(f"{name:{NAME_WIDTH}}{typer.style(f'{verdict:{VERDICT_WIDTH}}', fg=colour)}{lines}")
+    lines = finding.found.replace("\n", f"\n{'':{NAME_WIDTH + VERDICT_WIDTH}}")
+    verdict = typer.style(f"{finding.verdict:{VERDICT_WIDTH}}", fg=COLOURS[finding.verdict])
+    typer.echo(f"{finding.check:{NAME_WIDTH}}{verdict}{lines}")
 
 
 def configuration(daemon: Daemon, config: Config) -> str:  # noqa: ARG001  # a Check
@@ -48,14 +97,49 @@ def configuration(daemon: Daemon, config: Config) -> str:  # noqa: ARG001  # a C
     return f"app {config.app}, instance {config.kafka.instance}, {config.transport}, {config.model.kind} model"
 
 
+def broker(daemon: Daemon, config: Config) -> str:  # noqa: ARG001
+    """Ask what the brokers are."""
+    from streamnb.transport.kafka.looking import looking
+
+    with looking(config.kafka) as onlooker:
+        found = onlooker.brokers()
+    if found.too_old:
+        raise ConfigError(f"Kafka {found.version}: {found.too_old}")
+    number = f"{found.n} broker{'s' if found.n > 1 else ''}"
+    return f"Kafka {found.version} or newer, {number}, at {config.kafka.bootstrap_servers}"
+
+
 def topics(daemon: Daemon, config: Config) -> str:  # noqa: ARG001
-    """Ask the brokers about every topic, and for the codecs that reading them takes."""
+    """Ask about every topic: whether it is there, may be used, and keeps what it must."""
     problems = topic_problems(config)
     if problems:
         raise ConfigError("\n".join(problems))
     named = {"labelled": config.input.labelled, "unlabelled": config.input.unlabelled}
-    found = [f"{topic} ({role})" for role, names in named.items() for topic in names]
-    return f"{', '.join(found)} at {config.kafka.bootstrap_servers}"
+    read = [f"{topic} ({role})" for role, names in named.items() for topic in names]
+    written = [topic for topic in (config.output.predictions, config.output.dead_letters) if topic]
+    return f"reads {', '.join(read)}\nwrites {', '.join(written)}"
+
+
+def permissions(daemon: Daemon, config: Config) -> str:  # noqa: ARG001
+    """Ask about the group and the transactional id; those of the topics are among the topics' problems."""
+    from streamnb.transport.kafka.looking import looking
+
+    transactional = f"{config.app}-{config.instance}" if config.kafka.delivery == "exactly_once" else None
+    with looking(config.kafka) as onlooker:
+        problems = onlooker.refusals(config.app, transactional)
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return f"group {config.app}" + (f", transactional id {transactional}" if transactional else "")
+
+
+def codecs(daemon: Daemon, config: Config) -> str | Look:  # noqa: ARG001
+    """See which compressed records could be read, whatever producers send."""
+    reads = client_of(config.kafka.client).reads
+    missing = [codec for codec in CODECS if not reads(codec)]
+    if missing:
+        how = "pip install 'streamnb[codecs]'"
+        return Look(f"records compressed with {', '.join(missing)} could not be read: {how}, should any come")
+    return f"{', '.join(CODECS)} can be read"
 
 
 def files(daemon: Daemon, config: Config) -> str:
@@ -64,7 +148,7 @@ def files(daemon: Daemon, config: Config) -> str:
     assert isinstance(transport, FilesTransport)
     try:
         transport.open()
-        transport.check_marks(newest.marks if newest else None)
+        transport.check_marks(newest.marks if newest and not newest.is_bare_seed else None)
         size = sum(extent.end for extent in transport.extents().values())
     finally:
         transport.close(CLOSE_SECONDS)
@@ -72,18 +156,25 @@ def files(daemon: Daemon, config: Config) -> str:
 
 
 def snapshots(daemon: Daemon, config: Config) -> str:
-    """Take and leave the store."""
+    """Take and leave the store, and see whether the newest snapshot is of this model."""
     daemon.store.open()
     try:
         newest = daemon.store.newest()
     finally:
         daemon.store.close()
-    kept = config.snapshots
-    place = f"topic {kept.topic}" if kept.store == "topic" else str(kept.path)
+    place = config.snapshots.place
     if newest is None:
         return f"none yet in {place}"
+    kind, options = config.model.options()
+    check_shape(newest, build(kind, **options).shape())
     taken = datetime.fromtimestamp(newest.taken, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return f"newest taken {taken} in {place}"
+    return f"newest taken {taken} in {place}; it fits the model"
+
+
+def events(config: Config, sample: int) -> str | Look:
+    """Decode some real events as the daemon would."""
+    found = sampled(config, sample)
+    return Look(found.told()) if found.deserves_a_look else found.told()
 
 
 def port(daemon: Daemon, config: Config) -> str:  # noqa: ARG001

@@ -1,7 +1,7 @@
 """What the demo shows: a stream of text messages, how well it is predicted, and the answers beside the truth.
 
 Every fourth message loses its label before it is sent, so the engine answers it; the others it predicts,
-scores and then learns. The labels held back are looked at when all answers are in the file.
+scores and then learns. The labels held back are looked at when all answers are there.
 """
 
 import gzip
@@ -12,33 +12,22 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import resources
-from pathlib import Path
-from shutil import rmtree
-from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from streamnb.cli.progress import progress_bar
+from streamnb.cli.stages import Answer, Stage
 from streamnb.cli.wiring import Daemon
-from streamnb.config import load
-from streamnb.errors import InputFileError
 from streamnb.reports import ScoresView, Status
 
 ANSWER_EVERY = 4
 TICK_SECONDS = 0.05
-WORDS = 4
 
 TEXT_WIDTH = 70
 HEADER = "   scored   accuracy   majority class   log loss (nats per message)"
-
-CONFIG, EVENTS, PREDICTIONS, DEAD_LETTERS = "streamnb.yaml", "events.jsonl", "predictions.jsonl", "dead.jsonl"
-SNAPSHOTS = "snapshots"
-
-Answer = dict[str, Any]
-"""A line of the predictions, whose form the README describes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,31 +39,50 @@ class Message:
     label: str
     held_back: bool
 
-    def line(self) -> bytes:
+    def event(self) -> bytes:
         """The event as it is sent."""
         event: dict[str, object] = {"id": self.id, "features": {"text": self.text}}
         if not self.held_back:
             event["label"] = self.label
-        return json.dumps(event).encode() + b"\n"
+        return json.dumps(event).encode()
 
 
-def show(folder: Path, *, overwrite: bool, rate: int, hold: bool, stop: threading.Event) -> None:
-    """Run the demo in the folder and print what happens; end early when `stop` is set."""
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How well the messages were predicted: those with a label before they were learned, and those without."""
+
+    sent: int
+    scored: int
+    accuracy: float
+    majority_accuracy: float
+    log_loss_nats: float
+    """Per scored message."""
+    asked: int
+    answered: int
+    right: int
+    spam: int
+    spam_found: int
+    ham: int
+    false_alarms: int
+
+
+def show(stage: Stage, *, rate: int, hold: bool, quiet: bool, as_json: bool, stop: threading.Event) -> None:
+    """Run the demo and print what happens, `quiet` only what came of it; end early when `stop` is set."""
     console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    along = Console(highlight=False, soft_wrap=console.soft_wrap, quiet=quiet or as_json)
     messages = collection()
-    prepare(folder, overwrite)
-    daemon = Daemon(load(folder / CONFIG, {}), stop)
-    introduce(console, messages, folder)
+    daemon = Daemon(stage.config, stop)
+    introduce(along, messages, stage)
     with in_background(daemon):
-        console.print(f"while this runs: {daemon.url}/ (status page), /metrics, /model, /healthz, /readyz")
-        wait_for_start(console, daemon)
-        sent = send(console, messages, folder / EVENTS, rate, daemon)
+        along.print(f"while this runs: {daemon.url}/ (status page), /metrics, /model, /healthz, /readyz")
+        wait_for_start(along, daemon)
+        sent = send(along, messages, stage, rate, daemon)
         if hold and not stop.is_set():
-            report(console, messages[:sent], folder)
-            console.print(f"\nstill up: {daemon.url}/ - stop with Ctrl-C")
+            report(console, messages[:sent], stage, daemon, as_json)
+            along.print(f"\nstill up: {daemon.url}/ - stop with Ctrl-C")
             stop.wait()
     if not hold:
-        report(console, messages[:sent], folder)
+        report(console, messages[:sent], stage, daemon, as_json)
 
 
 def collection() -> Sequence[Message]:
@@ -87,51 +95,12 @@ def collection() -> Sequence[Message]:
     ]
 
 
-def prepare(folder: Path, overwrite: bool) -> None:
-    """Make the folder with a configuration and an empty input; touch nothing that is not the demo's own."""
-    if folder.exists() and not folder.is_dir():
-        raise InputFileError(f"{folder}: is not a folder; name another with --folder")
-    settings = configuration(folder.resolve())
-    if folder.exists() and any(folder.iterdir()):
-        clear(folder, settings, overwrite)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / EVENTS).touch()
-    (folder / CONFIG).write_text(settings)
-
-
-def clear(folder: Path, settings: str, overwrite: bool) -> None:
-    """Remove an earlier demo's files, known by its configuration. Raise InputFileError, nothing touched."""
-    found = (folder / CONFIG).read_text() if (folder / CONFIG).exists() else None
-    if found != settings:
-        raise InputFileError(f"{folder}: is not empty, and holds no earlier demo; name another with --folder")
-    if not overwrite:
-        raise InputFileError(
-            f"{folder}: holds an earlier demo; replace it with --overwrite, or name another with --folder"
-        )
-    for name in (EVENTS, PREDICTIONS, DEAD_LETTERS, CONFIG):
-        (folder / name).unlink(missing_ok=True)
-    rmtree(folder / SNAPSHOTS, ignore_errors=True)
-
-
-def configuration(folder: Path) -> str:
-    """The configuration as a person would write it; JSON's quoting is also YAML's."""
-    quoted = {name: json.dumps(str(folder / name)) for name in (EVENTS, PREDICTIONS, DEAD_LETTERS, SNAPSHOTS)}
-    return f"""\
-app: demo
-transport: files
-files: {{input: {quoted[EVENTS]}, follow: true}}
-output: {{predictions: {quoted[PREDICTIONS]}, dead_letters: {quoted[DEAD_LETTERS]}, explain: {WORDS}}}
-model: {{kind: mixed, features: {{text: text}}}}
-snapshots: {{path: {quoted[SNAPSHOTS]}, every: 5s}}
-http: {{port: 0}}
-"""
-
-
-def introduce(console: Console, messages: Sequence[Message], folder: Path) -> None:
+def introduce(console: Console, messages: Sequence[Message], stage: Stage) -> None:
+    """Say what will happen."""
     asked = sum(message.held_back for message in messages)
     console.print(
         f"{len(messages)} text messages (UCI SMS Spam Collection, CC BY 4.0) arrive one after another in "
-        f"{escape(str(folder / EVENTS))}.\n"
+        f"{escape(stage.where)}.\n"
         f"{len(messages) - asked} carry their label, ham or spam: predicted first, scored, then learned.\n"
         f"{asked}, every {ANSWER_EVERY}th, are sent without it: answered by what was learned before them."
     )
@@ -151,41 +120,34 @@ def in_background(daemon: Daemon) -> Iterator[None]:
 
 
 def wait_for_start(console: Console, daemon: Daemon) -> None:
-    """Let the engine compile its kernels before anything is sent."""
+    """Let the engine compile its kernels and take its duty before anything is sent."""
     console.print("starting; the first run on a machine compiles for it, which takes up to a minute\n")
     while not daemon.stop.wait(TICK_SECONDS):
-        if (status := daemon.engine.status) and status.state == "running":
+        if (status := daemon.engine.status) and status.state == "running" and not daemon.engine.not_ready():
             return
 
 
-def send(console: Console, messages: Sequence[Message], path: Path, rate: int, daemon: Daemon) -> int:
-    """Append the messages at this rate, and show how they are predicted; return how many were sent.
+def send(console: Console, messages: Sequence[Message], stage: Stage, rate: int, daemon: Daemon) -> int:
+    """Have the messages arrive at this rate, and show how they are predicted; return how many were sent.
 
     Ends when the engine has handled all of them, or has stopped.
     """
     shown = ""
     console.print(HEADER)
-    with path.open("ab") as file, progress_bar(console) as bar:
+    with progress_bar(console) as bar:
         task = bar.add_task("messages sent", total=len(messages))
         begun, sent = time.monotonic(), 0
         while not daemon.stop.wait(TICK_SECONDS):
             due = min(len(messages), int((time.monotonic() - begun) * rate))
-            file.writelines(message.line() for message in messages[sent:due])
-            file.flush()
+            stage.send([message.event() for message in messages[sent:due]])
             sent = due
             bar.update(task, completed=sent)
             if (row := score_row(daemon.engine.status)) != shown:
-                bar.console.print(row)
+                console.print(row)
                 shown = row
-            if sent == len(messages) and handled(daemon.engine.status) == file.tell():
+            if sent == len(messages) and stage.handled(daemon.engine.status):
                 break
     return sent
-
-
-def progress_bar(console: Console) -> Progress:
-    """A bar on a terminal, nothing elsewhere."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
 
 
 def score_row(status: Status | None) -> str:
@@ -198,30 +160,45 @@ def score_row(status: Status | None) -> str:
     return f"{scores.evaluated:9} {accuracy:10.2%} {majority:16.2%} {log_loss:29.4f}"
 
 
-def handled(status: Status | None) -> int:
-    """How many bytes of the input the engine has learned and answered."""
-    return max((view.published or 0 for view in status.partitions.values()), default=0) if status else 0
-
-
-def report(console: Console, messages: Sequence[Message], folder: Path) -> None:
+def report(console: Console, messages: Sequence[Message], stage: Stage, daemon: Daemon, as_json: bool) -> None:
     """Compare the published answers with the labels held back, and say where everything is."""
-    answers = [json.loads(line) for line in (folder / PREDICTIONS).read_text().splitlines()]
+    answers = stage.answers()
     held_back = {message.id: message for message in messages if message.held_back}
-    tell_accuracy(console, answers, held_back)
-    tell_examples(console, answers, held_back)
-    tell_places(console, folder)
-
-
-def tell_accuracy(console: Console, answers: Sequence[Answer], held_back: Mapping[str, Message]) -> None:
-    """Count how many answers are right."""
-    truths = [held_back[answer["id"]].label for answer in answers]
-    right = sum(answer["label"] == truth for answer, truth in zip(answers, truths, strict=True))
-    spam = [answer["label"] for answer, truth in zip(answers, truths, strict=True) if truth == "spam"]
-    alarms = sum(answer["label"] == "spam" for answer in answers) - spam.count("spam")
+    found = outcome(daemon.engine.status, len(messages), answers, held_back)
+    if as_json:
+        print(json.dumps({**asdict(found), "places": stage.places()}), flush=True)
+        return
     console.print(
-        f"\n{len(answers)} of {len(held_back)} messages sent without a label were answered, {right} "
-        f"({right / max(1, len(answers)):.2%}) rightly:\n{spam.count('spam')} of {len(spam)} spam found, "
-        f"{alarms} of {len(answers) - len(spam)} ham called spam."
+        f"\n{found.answered} of {found.asked} messages sent without a label were answered, {found.right} "
+        f"({found.right / max(1, found.answered):.2%}) rightly:\n{found.spam_found} of {found.spam} spam found, "
+        f"{found.false_alarms} of {found.ham} ham called spam."
+    )
+    tell_examples(console, answers, held_back)
+    console.print()
+    for name, place in stage.places().items():
+        console.print(f"{name:10} {escape(place)}")
+
+
+def outcome(status: Status | None, sent: int, answers: Sequence[Answer], held_back: Mapping[str, Message]) -> Outcome:
+    """Count how many answers are right."""
+    scores = status.scores if status else ScoresView()
+    n = max(1, scores.evaluated)
+    pairs = [(held_back[answer["id"]].label, answer["label"]) for answer in answers]
+    spam = [label for truth, label in pairs if truth == "spam"]
+    ham = [label for truth, label in pairs if truth != "spam"]
+    return Outcome(
+        sent=sent,
+        scored=scores.evaluated,
+        accuracy=scores.correct / n,
+        majority_accuracy=scores.majority_correct / n,
+        log_loss_nats=scores.log_loss_nats / n,
+        asked=len(held_back),
+        answered=len(answers),
+        right=sum(truth == label for truth, label in pairs),
+        spam=len(spam),
+        spam_found=spam.count("spam"),
+        ham=len(ham),
+        false_alarms=ham.count("spam"),
     )
 
 
@@ -245,10 +222,3 @@ def example(answer: Answer, message: Message) -> str:
     probability = answer["probabilities"][answer["label"]]
     verdict = "right" if answer["label"] == message.label else f"wrong, it is {message.label}"
     return f"  {answer['label']} (p = {probability:.4f}; {verdict})  {text}\n      {words}"
-
-
-def tell_places(console: Console, folder: Path) -> None:
-    """Say where the answers and the snapshots are, and how to go on."""
-    console.print(f"\nanswers    {escape(str(folder / PREDICTIONS))}")
-    console.print(f"snapshots  {escape(str(folder / SNAPSHOTS))}")
-    console.print(f"go on      streamnb run {escape(str(folder / CONFIG))}    (then append lines to {EVENTS})")

@@ -21,7 +21,8 @@ def errors_become_exit_codes(debug: bool) -> Iterator[None]:
         _say(str(error), debug)
         raise typer.Exit(error.exit_code) from None
     except OSError as error:
-        _say(str(error).lower(), debug)
+        why = (error.strerror or str(error)).lower()
+        _say(f"{error.filename}: {why}" if error.filename else why, debug)
         raise typer.Exit(IoError.exit_code) from None
     except Exception as error:
         hint = "" if debug else " (--debug shows where)"

@@ -21,7 +21,10 @@ def explain(
 
     The contributions are log odds, in nats, of the answer against the runner-up. They add up.
 
-    Example: streamnb explain payments.yaml '{"features": {"amount": 850.0, "country": "XX"}}'
+    \b
+    Examples:
+      streamnb explain payments.yaml '{"features": {"amount": 850.0, "country": "XX"}}'
+      tail -n 1 events.jsonl | streamnb explain snapshots - --top 5 --json
     """
     with errors_become_exit_codes(debug):
         from streamnb.cli.explaining import explained, told, told_as_json

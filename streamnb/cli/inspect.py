@@ -27,7 +27,12 @@ def inspect(
 ) -> None:
     """Show a snapshot's model: classes, priors, the strongest features, likelihood tables, scores.
 
-    Example: streamnb inspect snapshots --feature amount --plot model.png
+    \b
+    Examples:
+      streamnb inspect snapshots
+      streamnb inspect payments.yaml --feature amount --class fraud
+      streamnb inspect payments.yaml --plot model.png
+      streamnb inspect snapshots --csv > likelihoods.csv
     """
     with errors_become_exit_codes(debug):
         from streamnb.cli import inspecting

@@ -119,6 +119,7 @@ def told_as_json(found: Inspected) -> str:
             "taken": snapshot.taken,
             "learned": {str(partition): offset for partition, offset in snapshot.learned.items()},
             "lost_events": snapshot.lost,
+            "seed": snapshot.seed or None,
         },
         "model": {
             "kind": model.kind,
@@ -172,6 +173,8 @@ def _head(found: Inspected) -> Iterator[str]:
     yield found.source.name
     yield f"snapshot  app {snapshot.app}, instance {snapshot.instance}, streamnb {snapshot.version}, taken {taken}"
     yield f"learned   {learned or 'nothing yet'}"
+    if snapshot.seed:
+        yield f"began     with the converted scikit-learn model {snapshot.seed}"
     yield f"model     {model.kind}: {model.n_events} events, {model.n_features} features{epsilon}"
     yield f"options   {options}"
     if view.evaluated:

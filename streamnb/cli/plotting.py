@@ -3,6 +3,7 @@
 Up to ten classes are lines and bars in colours; more are rows of a heat map. matplotlib is optional.
 """
 
+import io
 import math
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from streamnb.cli.inspecting import Inspected, log_ratio, main_lines, spelled
 from streamnb.cli.tabulating import shortened
 from streamnb.errors import ConfigError
 from streamnb.learners.block import Likelihood
+from streamnb.snapshots import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -62,7 +64,9 @@ Part = tuple[float, Callable[["SubFigure"], None]]
 
 
 def _save(figure: "Figure", path: Path) -> None:
-    figure.savefig(path)
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format=path.suffix[1:])
+    write_whole(path, (drawn.getvalue(),))
 
 
 def _score_parts(found: Inspected, classes: Sequence[str]) -> list[Part]:

@@ -37,13 +37,31 @@ def produce(
     unlabelled_topic: Annotated[
         str | None, typer.Option(metavar="TOPIC", help="Where events without a label go, if elsewhere.")
     ] = None,
+    missing: Annotated[
+        str,
+        typer.Option(
+            metavar="TEXT,...", help="What cells of a CSV file say where they have no value, besides nothing."
+        ),
+    ] = "",
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object with what was sent.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
 ) -> None:
     """Send each row as an event: the label, the id, and every other column as a feature.
 
-    In CSV, what reads as a number becomes one, and an empty cell is missing.
+    In CSV, what reads as a number becomes one, and an empty cell is missing. The first line names the columns.
 
-    Example: streamnb produce titanic.csv --topic passengers --label Survived --bootstrap-servers localhost:9092
+    \b
+    Examples:
+      streamnb produce titanic.csv --topic passengers --label Survived \\
+        --id PassengerId --bootstrap-servers localhost:9092
+      streamnb produce data.jsonl --topic payments.labelled --label fraud \\
+        --config payments.yaml --rate 100
+      streamnb produce data.csv --topic payments.labelled --label fraud \\
+        --config payments.yaml --unlabelled-share 0.25 --unlabelled-topic payments
+      streamnb produce sensors.csv --topic sensors --label fault --missing N/A,-,ERR \\
+        --config sensors.yaml
+      zcat events.jsonl.gz | streamnb produce - --topic payments.labelled --config payments.yaml
     """
     with errors_become_exit_codes(debug):
         from streamnb.cli.producing import Plan, brokers, produce_all
@@ -52,5 +70,10 @@ def produce(
         stop = threading.Event()
         stop_at_signals(stop)
         kafka, event = brokers(bootstrap_servers, config)
-        plan = Plan(file, topic, unlabelled_topic or topic, label, id_, unlabelled_share, event)
-        typer.echo(produce_all(plan, kafka, rate, stop))
+        words = frozenset(word.strip() for word in missing.split(",") if word.strip())
+        plan = Plan(file, topic, unlabelled_topic or topic, label, id_, unlabelled_share, event, words)
+        sent = produce_all(plan, kafka, rate, stop, quiet or as_json)
+        if as_json:
+            typer.echo(sent.told_as_json())
+        elif not quiet:
+            typer.echo(sent.told())

@@ -10,15 +10,15 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
+from streamnb.cli.progress import counter
 from streamnb.config import EventConfig, KafkaConfig, load
 from streamnb.errors import ConfigError, InputFileError
 
@@ -40,6 +40,8 @@ class Plan:
     id: str | None
     unlabelled_share: float
     event: EventConfig
+    missing: frozenset[str] = frozenset()
+    """What a cell of a CSV file says where it has no value, besides nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,36 +60,68 @@ def brokers(servers: str | None, config: Path | None) -> tuple[KafkaConfig, Even
         return kafka, settings.event
     if servers is None:
         raise ConfigError("which brokers? give --bootstrap-servers HOST:PORT or --config CONFIG")
-    return KafkaConfig(bootstrap_servers=servers, instance="produce", start_timeout=START_SECONDS), EventConfig()
+    try:
+        return KafkaConfig(bootstrap_servers=servers, instance="produce", start_timeout=START_SECONDS), EventConfig()
+    except ValueError as error:
+        raise ConfigError(
+            f"--bootstrap-servers {servers}: allowed is HOST:PORT, or several joined by commas"
+        ) from error
 
 
-def produce_all(plan: Plan, kafka: KafkaConfig, rate: float | None, stop: threading.Event) -> str:
-    """Send everything; say what was sent."""
+@dataclass(slots=True)
+class Sent:
+    """What has gone out so far."""
+
+    topics: Sequence[str]
+    events: int = 0
+    labelled: int = 0
+    seconds: float = 0.0
+    stopped: bool = False
+    """Whether the end of the file was not reached."""
+
+    def told(self) -> str:
+        """One sentence for a person."""
+        rate = self.events / max(self.seconds, ALMOST)
+        return (
+            f"{'stopped: ' if self.stopped else ''}{self.events} events sent to {' and '.join(self.topics)} "
+            f"in {self.seconds:.1f} s ({rate:.0f} a second): "
+            f"{self.labelled} labelled, {self.events - self.labelled} unlabelled"
+        )
+
+    def told_as_json(self) -> str:
+        """One object."""
+        return json.dumps(asdict(self), ensure_ascii=False)
+
+
+def produce_all(plan: Plan, kafka: KafkaConfig, rate: float | None, stop: threading.Event, quiet: bool) -> Sent:
+    """Send everything, until `stop` is set. Raise StreamnbError, which says how much was sent before."""
     from streamnb.transport.kafka.sending import EventSender
 
-    with _opened(plan.file) as file:
-        outgoing = events(plan, rows(plan, file))
-        begun, sent, labelled = time.monotonic(), 0, 0
-        with EventSender(kafka) as sender, _progress() as bar:
-            for topic in dict.fromkeys([plan.topic, plan.unlabelled_topic]):
-                sender.check(topic)
-            task = bar.add_task("sent", total=None)
-            begun = time.monotonic()
-            for event in outgoing:
-                if rate is not None and stop.wait(max(0.0, begun + sent / rate - time.monotonic())):
-                    break
-                if stop.is_set():
-                    break
-                sender.send(event.topic, event.key, event.value)
-                sent, labelled = sent + 1, labelled + event.labelled
-                bar.update(task, completed=sent)
-        seconds = max(time.monotonic() - begun, ALMOST)
-    stopped = "stopped: " if stop.is_set() else ""
-    where = plan.topic if plan.topic == plan.unlabelled_topic else f"{plan.topic} and {plan.unlabelled_topic}"
-    return (
-        f"{stopped}{sent} events sent to {where} in {seconds:.1f} s ({sent / seconds:.0f} a second): "
-        f"{labelled} labelled, {sent - labelled} unlabelled"
-    )
+    sent = Sent(list(dict.fromkeys([plan.topic, plan.unlabelled_topic])))
+    if plan.file != "-":
+        with _opened(plan.file):
+            pass  # said before a broker is waited for
+    with EventSender(kafka) as sender, counter("events sent", quiet) as bar:
+        for topic in sent.topics:
+            sender.check(topic)
+        task = bar.add_task("sent", total=None)
+        begun = time.monotonic()
+        try:
+            with _opened(plan.file) as file:
+                for event in events(plan, rows(plan, file)):
+                    if rate is not None and stop.wait(max(0.0, begun + sent.events / rate - time.monotonic())):
+                        break
+                    if stop.is_set():
+                        break
+                    sender.send(event.topic, event.key, event.value)
+                    sent.events, sent.labelled = sent.events + 1, sent.labelled + event.labelled
+                    bar.update(task, completed=sent.events)
+        except InputFileError as error:
+            sender.flush()
+            raise InputFileError(f"{error}; the {sent.events} events before it were sent") from error
+        sender.flush()
+        sent.seconds, sent.stopped = time.monotonic() - begun, stop.is_set()
+    return sent
 
 
 def rows(plan: Plan, file: IO[str]) -> Iterator[Mapping[str, Any]]:
@@ -171,19 +205,24 @@ def _key(identity: Any) -> bytes | None:
 
 def _csv_rows(plan: Plan, lines: Iterable[str]) -> Iterator[Mapping[str, Any]]:
     reader = csv.DictReader(lines, restkey="")
-    columns = reader.fieldnames or []
+    columns = [name.strip() for name in reader.fieldnames or []]
+    reader.fieldnames = columns
+    twice = sorted(name for name, n in Counter(columns).items() if n > 1)
+    if twice:
+        raise InputFileError(f"{plan.file}: several columns are called {', '.join(map(repr, twice))}")
     if plan.label is None:
         raise ConfigError(f"--label is missing: which column of {plan.file}? It has {', '.join(columns)}")
+    if not columns:
+        raise InputFileError(f"{plan.file}: has no first line that names the columns")
     for wanted in (plan.label, plan.id):
         if wanted is not None and wanted not in columns:
             raise ConfigError(f"{plan.file}: no column {wanted!r}; it has {', '.join(columns)}")
-    as_they_are = (plan.label, plan.id)
+    as_they_are, missing = (plan.label, plan.id), plan.missing
     for row in reader:
         if "" in row and "" not in columns:
             raise InputFileError(f"{plan.file}:{reader.line_num}: more cells than the {len(columns)} columns")
-        cells = {
-            name: (cell if cell and name in as_they_are else number_or_text(cell or "")) for name, cell in row.items()
-        }
+        there = {name: text for name, cell in row.items() if (text := (cell or "").strip()) and text not in missing}
+        cells = {name: text if name in as_they_are else number_or_text(text) for name, text in there.items()}
         yield {name: value for name, value in cells.items() if value is not None}
 
 
@@ -221,14 +260,9 @@ def _opened(path: str) -> Iterator[IO[str]]:
         else:
             with open(path, encoding="utf-8-sig", newline="") as file:
                 yield file
+    except (EOFError, zlib.error) as error:
+        raise InputFileError(f"{path}: is cut off or damaged: {str(error).lower()}") from error
     except UnicodeDecodeError as error:
         raise InputFileError(f"{path}: is not UTF-8: {error.reason} at byte {error.start}") from error
     except (FileNotFoundError, IsADirectoryError, PermissionError, gzip.BadGzipFile) as error:
         raise InputFileError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from error
-
-
-def _progress() -> Progress:
-    """A count on a terminal, nothing elsewhere."""
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.completed:.0f} events sent"), TimeElapsedColumn())
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)

@@ -36,11 +36,23 @@ def run(
     dead_letters: Annotated[str | None, typer.Option(metavar="FILE", help="Where unusable events go.")] = None,
     follow: Annotated[bool, typer.Option("--follow", help="Wait for more at the end of the input.")] = False,
     log_level: Annotated[logs.Level, typer.Option(help="What is logged to standard error.")] = "info",
+    quiet: Annotated[bool, typer.Option("--quiet", help="Log warnings and errors only.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
 ) -> None:
-    """Learn from labelled events and answer the others, until stopped or the input ends."""
+    """Learn from labelled events and answer the others, until stopped or the input ends.
+
+    The first SIGTERM or Ctrl-C finishes or drops the batch, saves a snapshot and leaves; a second one ends at once.
+    Logs are one JSON object a line where standard error is no terminal.
+
+    \b
+    Examples:
+      streamnb run payments.yaml
+      STREAMNB_KAFKA__BOOTSTRAP_SERVERS=kafka:9092 streamnb run payments.yaml
+      streamnb run --input events.jsonl --predictions answers.jsonl
+      cat events.jsonl | streamnb run --input - --predictions - > answers.jsonl
+    """
     with errors_become_exit_codes(debug):
-        logs.configure(log_level, sys.stderr)
+        logs.configure("warning" if quiet and log_level in ("debug", "info") else log_level, sys.stderr)
         stop = threading.Event()
         working: list[Daemon] = []
         # before the slow imports: in a container nothing else would hear a signal

@@ -82,8 +82,7 @@ def newest_of(config: Config) -> Snapshot:
         newest = max(store.others(), key=lambda snapshot: sum(snapshot.learned.values()), default=None)
     store.close()
     if newest is None:
-        kept = config.snapshots
-        place = f"topic {kept.topic}" if kept.store == "topic" else str(kept.path)
+        place = config.snapshots.place
         raise InputFileError(f"{place}: holds no snapshot of app {config.app} yet; 'streamnb run' writes them")
     return newest
 

@@ -23,6 +23,7 @@ def verify(
     ] = None,
     sample: Annotated[int, typer.Option(min=0, help="How many events are also answered by both.")] = 200,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the verdict.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
 ) -> None:
     """Fit the same events again, all at once and in exact arithmetic, and print how far the snapshot's model is off.
@@ -30,15 +31,21 @@ def verify(
     Where scikit-learn is installed and has such a model, its fit is compared too. Ends with 0 if the model equals
     the exact fit to within the rounding of a float, else with 1.
 
-    Example: streamnb verify streamnb-demo/streamnb.yaml
+    \b
+    Examples:
+      streamnb verify payments.yaml
+      streamnb verify snapshots --input events.jsonl --json
+      streamnb verify streamnb-demo/streamnb.yaml && echo equal
     """
     with errors_become_exit_codes(debug):
         from streamnb.cli.sources import source_of
-        from streamnb.cli.verifying import told, told_as_json, verified
+        from streamnb.cli.verifying import told, told_as_json, verdict, verified
 
-        found = verified(source_of(source), input_, sample)
+        found = verified(source_of(source), input_, sample, quiet or as_json)
         if as_json:
             typer.echo(told_as_json(found))
+        elif quiet:
+            typer.echo(verdict(found))
         else:
             for line in told(found):
                 typer.echo(line)

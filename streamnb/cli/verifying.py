@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 
 import typer
 
+from streamnb.cli.progress import counted
 from streamnb.cli.sources import Source
 from streamnb.cli.tabulating import table
 from streamnb.errors import ConfigError, InputFileError
@@ -44,8 +45,16 @@ class Verified:
         return all(row.equal for row in self.rows)
 
 
-def verified(source: Source, given: str | None, sample: int) -> Verified:
-    """Read the events and compare. Raise StreamnbError if they cannot be read."""
+def verified(source: Source, given: str | None, sample: int, quiet: bool = False) -> Verified:
+    """Read the events, counting them on a terminal unless `quiet`, and compare.
+
+    Raise StreamnbError if they cannot be read.
+    """
+    if source.snapshot.seed:
+        raise InputFileError(
+            f"{source.name}: began with a converted scikit-learn model, whose events are in no log that could be "
+            "read again: there is nothing to verify it against"
+        )
     name, records = _records(source, given)
     model = source.model
     half_life = model.options["half_life"]
@@ -59,7 +68,7 @@ def verified(source: Source, given: str | None, sample: int) -> Verified:
             raise ConfigError("--input -: with model.half_life the events are read twice; give a file")
         latest = latest_time(records(), rules)
     reference, other = Reference(model.kind, model.options, latest), SklearnFit(model)
-    found = gather(records(), rules, sample, learner(reference), other.take)
+    found = gather(counted(records(), "events read", quiet), rules, sample, learner(reference), other.take)
     reference.finish()
     rows = compare(model, reference, found.sample, found.fractional)
     sklearn = other.rows(reference, found.sample)
@@ -85,11 +94,14 @@ def told(found: Verified) -> Iterator[str]:
         yield "the model and scikit-learn's fit (which rounds; the exact fit decides):"
         yield from _table(found.sklearn, found.equal)
     yield ""
+    yield verdict(found)
+
+
+def verdict(found: Verified) -> str:
+    """One line, in green or red."""
     if found.equal:
-        yield _coloured("equal: the model is the batch fit of these events", True)
-    else:
-        differing = ", ".join(row.what for row in found.rows if not row.equal)
-        yield _coloured(f"different: {differing}", False)
+        return _coloured("equal: the model is the batch fit of these events", True)
+    return _coloured(f"different: {', '.join(row.what for row in found.rows if not row.equal)}", False)
 
 
 def told_as_json(found: Verified) -> str:
@@ -150,14 +162,21 @@ def _records(source: Source, given: str | None) -> tuple[str, Records]:
         path = config.files.input or STANDARD_INPUT
     own = source.snapshot.marks.get("input")
     end = learned.get(Partition(own, 0)) if isinstance(own, str) else None
-    longest = max(KEPT_EVENTS * source.limits.event_bytes, CHUNK_BYTES)
-    return _said(path, end), lambda: _lines(path, end, longest)
+    longest = longest_line(source.limits.event_bytes)
+    return _said(path, end), lambda: lines_of(path, end, longest)
+
+
+def longest_line(event_bytes: int) -> int:
+    """How much of a line is kept, as the files transport does."""
+    return max(KEPT_EVENTS * event_bytes, CHUNK_BYTES)
 
 
 def _said(path: str, end: int | None) -> str:
     if path == STANDARD_INPUT:
         return "standard input"
     try:
+        if os.path.isdir(path):
+            raise InputFileError(f"--input {path}: is a folder; allowed is a file of JSON lines")
         size = os.stat(path).st_size
     except OSError as error:
         raise InputFileError(f"--input {path}: cannot be read: {(error.strerror or str(error)).lower()}") from error
@@ -168,7 +187,8 @@ def _said(path: str, end: int | None) -> str:
     return f"{path} up to byte {end}, which is how far it was learned"
 
 
-def _lines(path: str, end: int | None, longest: int) -> Iterator[Record]:
+def lines_of(path: str, end: int | None, longest: int) -> Iterator[Record]:
+    """The lines of a file, up to this byte if given; - is standard input. Raise InputFileError."""
     lines = Lines(Partition(path, 0), 0, longest)
     left = math.inf if end is None else end
     with _opened(path) as file:

@@ -28,6 +28,7 @@ from streamnb.config.tree import (
     SecurityConfig,
     SnapshotsConfig,
     section_at,
+    spelled,
 )
 from streamnb.config.units import FIRST_SECOND, LAST_SECOND, time_seconds
 from streamnb.errors import ConfigError
@@ -49,6 +50,7 @@ __all__ = [
     "describe",
     "load",
     "quick_form",
+    "spelled",
     "time_seconds",
 ]
 

@@ -25,6 +25,7 @@ OPTIONS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 """The options of each learner, in the order in which they are shown."""
 
+SERVER = re.compile(r"(?:[A-Z_]+://)?(?:\[[0-9A-Fa-f:.%]+\]|[^\s:/\[\],]+)(?::[0-9]{1,5})?")
 SAFE_NAME = re.compile(r"(?!\.\.?$)[A-Za-z0-9._-]{1,200}")
 
 
@@ -72,6 +73,12 @@ def _safe_name(value: object) -> str:
     if isinstance(value, str) and SAFE_NAME.fullmatch(value):
         return value
     raise ValueError("allowed are 1 to 200 of the characters A-Z a-z 0-9 . _ -")
+
+
+def _servers(value: object) -> str:
+    if isinstance(value, str) and all(SERVER.fullmatch(server.strip()) for server in value.split(",")):
+        return value
+    raise ValueError("allowed is HOST:PORT, or several of them joined by commas")
 
 
 def _names(value: object) -> tuple[str, ...]:
@@ -166,6 +173,7 @@ Start = Annotated[Literal["earliest", "latest"] | float, PlainValidator(_start)]
 Labels = Annotated[tuple[str, ...] | None, PlainValidator(_labels)]
 Priors = Annotated[Literal["empirical", "uniform"] | dict[str, float], PlainValidator(_priors)]
 FeatureKind = Annotated[FeatureKindName | TextKind, PlainValidator(_feature_kind)]
+Servers = Annotated[str, PlainValidator(_servers)]
 Count = Annotated[int, Field(ge=1)]
 NotNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1)]
@@ -187,7 +195,7 @@ class SecurityConfig(Section):
 
 
 class KafkaConfig(Section):
-    bootstrap_servers: Text = "localhost:9092"
+    bootstrap_servers: Servers = "localhost:9092"
     client: Literal["kafka-python", "confluent"] = "kafka-python"
     delivery: Literal["exactly_once", "at_least_once"] = "exactly_once"
     instance: SafeName | None = None
@@ -281,6 +289,11 @@ class SnapshotsConfig(Section):
     topic: Text | None = None
     every: PositiveDuration = 30.0
     keep: Count = 3
+
+    @property
+    def place(self) -> str:
+        """Where they are kept, in words."""
+        return f"topic {self.topic}" if self.store == "topic" else str(self.path)
 
 
 class HttpConfig(Section):

@@ -181,7 +181,10 @@ class Model(base.MiniBatchClassifier):
     # -- one event --------------------------------------------------------------------------------------------
 
     def learn_one(self, x: Any, y: Any, w: float = 1.0, t: float | None = None) -> None:
-        """Learn one event of weight `w` >= 0 at event time `t` (seconds; None: the latest learned)."""
+        """Learn one event of weight `w` >= 0 at event time `t` (seconds; None: the latest learned).
+
+        Raise ValueError or TypeError for what cannot be used; the model is then as it was.
+        """
         rows = self._single()
         rows.add(x, y, w, t, supervised=True)
         self.learn_rows(rows)
@@ -191,23 +194,32 @@ class Model(base.MiniBatchClassifier):
         unlearning.unlearn(self, x, y, w)
 
     def predict_one(self, x: Any, **_: Any) -> Label | None:
-        """Return the most probable label, None before any class is known."""
+        """Return the most probable label, None before any class is known.
+
+        Raise ValueError or TypeError for features that could not be learned either.
+        """
         column = int(self._read_one(x)[2][0])
         return self._sorted[column] if column >= 0 else None
 
     def predict_proba_one(self, x: Any, **_: Any) -> dict[Label, float]:
-        """Return the probability of every known label; they sum to 1. {} before any class is known."""
+        """Return the probability of every known label; they sum to 1. {} before any class is known.
+
+        Raise as `predict_one` does.
+        """
         return dict(zip(self._sorted, self._read_one(x)[1].tolist()[0], strict=True))
 
     def joint_log_likelihood_one(self, x: Any) -> dict[Label, float]:
-        """Return log P(label) + log P(x | label) of every known label, in nats."""
+        """Return log P(label) + log P(x | label) of every known label, in nats.
+
+        Raise as `predict_one` does.
+        """
         joint = self._read_one(x)[0].sums[0, :, JOINT].tolist()
         return {label: joint[slot] for label, slot in zip(self._sorted, self.order.tolist(), strict=True)}
 
     def explain_one(self, x: Any, top: int | None = None) -> dict[Label, Explanation]:
         """Return, per known label, the terms that add up to its joint log-likelihood.
 
-        At most `top` features of each.
+        At most `top` features of each. Raise as `predict_one` does.
         """
         return explain(self, x, top)
 
@@ -234,34 +246,46 @@ class Model(base.MiniBatchClassifier):
     # -- many events ------------------------------------------------------------------------------------------
 
     def learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> None:
-        """Learn a data frame, a 2-d array or a CSR matrix of events with one label each.
+        """Learn a data frame, a 2-d array or a CSR matrix of events, (n_events, n_features), with one label each.
 
-        One bad row refuses them all.
+        `w` and `t`, if given, are (n_events,). Raise ValueError or TypeError, nothing learned, if there is a bad row.
         """
         self.learn_rows(frames.rows_of(self, X, _due(y), w, t))
 
     def predict_many(self, X: Any) -> Any:
-        """Return the most probable label of each event: a Series for a frame, an array for an array."""
+        """Return the most probable label of each event, (n_events,): a Series for a frame, an array for an array.
+
+        Raise ValueError or TypeError if there is a bad row.
+        """
         _, _, best = self._read_many(X)
         return frames.labels_like(X, self._sorted, best)
 
     def predict_proba_many(self, X: Any) -> Any:
-        """Return each event's probabilities: a frame with the labels as columns for a frame, an array for an array."""
+        """Return each event's probabilities, (n_events, n_classes), with the columns of `classes`.
+
+        A frame for a frame, an array for an array. Raise ValueError or TypeError if there is a bad row.
+        """
         _, probabilities, _ = self._read_many(X)
         return frames.numbers_like(X, self._sorted, probabilities)
 
     def joint_log_likelihood_many(self, X: Any) -> Any:
-        """Return each event's joint log-likelihoods, in the shape of `predict_proba_many`."""
+        """Return each event's joint log-likelihoods in nats, (n_events, n_classes), as `predict_proba_many` does."""
         joint, _, _ = self._read_many(X)
         return frames.numbers_like(X, self._sorted, joint)
 
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
-        """Test-then-train: the label that each row gets from the model that has learned all rows before it."""
+        """Test-then-train: return the label, (n_events,), that each row gets once all rows before it are learned.
+
+        Raise ValueError or TypeError, nothing learned, if there is a bad row.
+        """
         scored = self.predict_learn_rows(frames.rows_of(self, X, _due(y), w, t))
         return frames.labels_like(X, scored.labels, scored.best)
 
     def predict_proba_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
-        """The same with probabilities; the columns are the classes known after the batch, 0 where not yet known."""
+        """The same with probabilities, (n_events, n_classes): the classes known afterwards, 0 where not yet known.
+
+        Raise as `predict_learn_many` does.
+        """
         scored = self.predict_learn_rows(frames.rows_of(self, X, _due(y), w, t))
         return frames.numbers_like(X, scored.labels, np.nan_to_num(scored.probabilities, nan=0.0))
 
@@ -325,7 +349,7 @@ class Model(base.MiniBatchClassifier):
         merging.merge(self, other)
 
     def __add__(self, other: Self) -> Self:
-        """Return the model of both streams."""
+        """Return the model of both streams. Raise ValueError if the options differ."""
         total = self.copy()
         total.merge(other)
         return total

@@ -7,9 +7,6 @@ from streamnb.learners.values import Label, finite_number, plain_label, sort_key
 
 READING = frozenset({"alpha", "priors", "smooth_priors", "var_smoothing", "ddof", "unseen", "weighting", "norm"})
 """Options that are applied when reading, so the state does not depend on them (but on the labels of a priors mapping).
-
-Ptions that are applied when reading, so the state does not depend on them (but on the labels of a priors
-mapping).
 """
 
 

@@ -4,7 +4,7 @@
 """
 
 from streamnb.snapshots.codec import decode, encode
-from streamnb.snapshots.directory import DirectoryStore, load
+from streamnb.snapshots.directory import DirectoryStore, load, write_whole
 from streamnb.snapshots.finding import find, is_snapshot_place
 from streamnb.snapshots.snapshot import OnDamaged, Snapshot, SnapshotStore, TopicNote
 
@@ -19,4 +19,5 @@ __all__ = [
     "find",
     "is_snapshot_place",
     "load",
+    "write_whole",
 ]

@@ -46,6 +46,7 @@ class _Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     marks: dict[str, object]
     body_bytes: int
     body_sha256: str
+    seed: str = ""
 
 
 def encode(snapshot: Snapshot) -> bytes:
@@ -95,6 +96,7 @@ def _header(snapshot: Snapshot) -> bytes:
         "marks": snapshot.marks,
         "body_bytes": len(snapshot.model),
         "body_sha256": hashlib.sha256(snapshot.model).hexdigest(),
+        "seed": snapshot.seed,
     }
     # Not msgspec: it writes NaN as null without a word, and refuses file names that are not UTF-8.
     return json.dumps(values, allow_nan=False, separators=(",", ":")).encode()
@@ -140,6 +142,7 @@ def _snapshot(manifest: _Manifest, body: bytes) -> Snapshot:
         scores=manifest.scores,
         marks=manifest.marks,
         model=body,
+        seed=manifest.seed,
     )
 
 

@@ -48,7 +48,7 @@ class DirectoryStore:
             raise StateError(f"{self._folder}: must be opened, and so locked, before a snapshot is saved")
         path = _file(self._folder, self._sequence + 1)
         try:
-            size = _write_whole(path, parts(snapshot))
+            size = write_whole(path, parts(snapshot))
         except OSError as error:
             raise IoError(f"{path}: the snapshot was not written: {_why(error)}") from error
         self._sequence += 1
@@ -144,9 +144,9 @@ def _locked(folder: Path) -> int:
     return lock
 
 
-def _write_whole(path: Path, pieces: tuple[bytes, ...]) -> int:
-    """Write a file that is there in full or not at all, whatever happens meanwhile; return its size."""
-    unfinished = path.with_suffix(".tmp")
+def write_whole(path: Path, pieces: tuple[bytes, ...]) -> int:
+    """Write a file that is there in full or not at all, whatever happens meanwhile; return its size. Raise OSError."""
+    unfinished = path.with_name(f"{path.name}.tmp")
     try:
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         try:
@@ -156,7 +156,7 @@ def _write_whole(path: Path, pieces: tuple[bytes, ...]) -> int:
         finally:
             os.close(descriptor)
         os.rename(unfinished, path)
-    except OSError:
+    except BaseException:  # Ctrl-C too
         unfinished.unlink(missing_ok=True)
         raise
     _sync_folder(path.parent)

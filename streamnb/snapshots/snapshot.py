@@ -51,6 +51,13 @@ class Snapshot:
     marks: Mapping[str, object]
     """The transport's own."""
     model: bytes
+    seed: str = ""
+    """Names the converted model that learning began with; "" if it began with an empty one."""
+
+    @property
+    def is_bare_seed(self) -> bool:
+        """Whether this is a converted model that no daemon has taken up yet: it knows no topic and no offset."""
+        return bool(self.seed) and not self.topics
 
 
 class SnapshotStore(Protocol):

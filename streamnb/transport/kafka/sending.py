@@ -35,7 +35,7 @@ class EventSender:
         """Raise ConfigError if there is no such topic."""
         try:
             found = self._producer.partitions_for(topic)
-        except KafkaError as error:
+        except (KafkaError, ValueError) as error:  # a ValueError: of a name that no topic can have
             raise ConfigError(f"{topic}: no such topic at {self._servers}, or it cannot be written: {error}") from error
         if not found:
             raise ConfigError(f"{topic}: no such topic at {self._servers}; make it with 'streamnb topics create'")

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from kafka import KafkaAdminClient, codec
@@ -52,6 +53,25 @@ def too_old(admin: KafkaAdminClient, kafka: KafkaConfig) -> list[str]:
     return [f"kafka: these brokers let a process that was replaced come back: {help_}"]
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """How a topic is laid out; what the brokers do not tell is 0 or ""."""
+
+    partitions: int
+    replicas: int
+    min_isr: int
+    cleanup: str
+    retention_ms: str
+
+    @property
+    def kept(self) -> str:
+        """Which records stay, in words."""
+        if self.cleanup != "delete":
+            return {"compact": "the last of each key"}.get(self.cleanup, self.cleanup)
+        hours = int(self.retention_ms) / 3_600_000 if self.retention_ms.isdigit() else 0
+        return "for ever" if self.retention_ms == "-1" else f"for {hours:g} h"
+
+
 class Described:
     """What the broker says of these topics at this moment."""
 
@@ -94,6 +114,20 @@ class Described:
         if policy in ("", "compact"):
             return []
         return [f"{topic}: cleanup.policy is {policy}; it must be compact, or what is kept there is deleted in time"]
+
+    def layouts(self) -> dict[str, Layout]:
+        """Those topics that are there."""
+        return {
+            topic: Layout(
+                partitions=len(said["partitions"]),
+                replicas=min((len(partition["replica_nodes"]) for partition in said["partitions"]), default=0),
+                min_isr=int(self._setting(topic, "min.insync.replicas") or 0),
+                cleanup=self._setting(topic, "cleanup.policy"),
+                retention_ms=self._setting(topic, "retention.ms"),
+            )
+            for topic, said in self._topics.items()
+            if said["error_code"] == NO_ERROR
+        }
 
     def target(self, topic: str) -> Target:
         """Where records for this topic go."""
