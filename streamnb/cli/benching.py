@@ -1,6 +1,6 @@
 """`streamnb run` as the bench watches it: how long its steps take, when its states change, where its time goes.
 
-    python -m streamnb.cli.benching CONFIG --steps FILE | --profile FILE
+python -m streamnb.cli.benching CONFIG --steps FILE | --profile FILE
 """
 
 import json

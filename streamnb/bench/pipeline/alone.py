@@ -76,9 +76,7 @@ def _files(stream: Stream, n: int, daemon: Sequence[str]) -> Result:
             section = {"app": "bench", "transport": "files", "files": {"input": str(events)}, "http": {"port": 0}}
             output = {"predictions": str(answers)}
             snapshots = {"path": str(Path(folder) / events.stem)}
-            config.write_text(
-                json.dumps({**section, "output": output, "snapshots": snapshots, "model": stream.model})
-            )
+            config.write_text(json.dumps({**section, "output": output, "snapshots": snapshots, "model": stream.model}))
             answers.unlink(missing_ok=True)
             before = _children_seconds()
             subprocess.run([*daemon, str(config)], check=True, capture_output=True)

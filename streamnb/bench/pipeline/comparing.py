@@ -38,9 +38,7 @@ FULL = Effort(5, 40_000, STREAMS, (500, 5_000), 5.0, 40)
 QUICK = Effort(1, 2_000, (STREAMS[0],), (500,), 0.5, 2)
 
 
-def everything(
-    brokers: str | None, clients: Sequence[str], daemon: Sequence[str], quick: bool
-) -> Iterator[Result]:
+def everything(brokers: str | None, clients: Sequence[str], daemon: Sequence[str], quick: bool) -> Iterator[Result]:
     """Yield each figure as soon as it is known; without a broker, those that need none.
 
     `daemon` is the command that runs one, less its configuration.
@@ -172,7 +170,7 @@ def _replay(client: str, sides: Sides, topics: Topics, feeder: Feeder, effort: E
             more = stream.events(2, 71)
             feeder.put(topic, more)
             side.expect(more)
-        states = {state: at for state, at in json.loads(found.read_text())["states"]}
+        states = dict(json.loads(found.read_text())["states"])
         rates.append(len(pairs) / (states["running"] - states["restoring"]))
         works.append(alone.learning_rate(stream, [value for _, value in pairs]))
         ratios.append(rates[-1] / works[-1])

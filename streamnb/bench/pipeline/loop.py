@@ -1,8 +1,8 @@
 """`python -m streamnb.bench.pipeline.loop PLAN`: the null loop or the user's loop, in a process of its own."""
 
 import json
-import sys
 import signal
+import sys
 from typing import Any
 
 from streamnb.bench.pipeline.plan import Answer, Plan
