@@ -5,6 +5,7 @@ to answer, committed with the answers). Gaining a partition, restart, take-over 
 smaller of the two"; there is no other recovery code.
 """
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -124,6 +125,7 @@ class Engine:
         """Choose the snapshot, take up its state, and begin to read the labelled logs."""
         log.info("kernels.load", hint="the first time on a machine they are compiled, which takes up to a minute")
         self._processor.warm_up()
+        gc.freeze()  # all that is loaded by now stays: collections need not walk over it again and again
         self.pulse.call_client()
         self._store.open()
         self._transport.open()

@@ -94,7 +94,7 @@ class Decoder:
         try:
             y = None if label is None or role == "unlabelled" else self._label(label)
             w = 1.0 if weight is None else _weight(weight)
-            t = self._time(timestamp, record.timestamp)
+            t = self.time(timestamp, record.timestamp)
         except EventError:
             self._judge(x)
             raise
@@ -114,7 +114,8 @@ class Decoder:
             raise EventError("bad_label", f"label {reprlib.repr(y)} is not one of the configured classes")
         return y
 
-    def _time(self, timestamp: object, own: float | None) -> float | None:
+    def time(self, timestamp: object, own: float | None) -> float | None:
+        """Return the time of an event that says `timestamp`, of a record of its `own`; raise EventError."""
         if timestamp is None:
             if own is None and self._needs_time:
                 raise EventError("bad_timestamp", "no timestamp; half_life needs the time of every event")

@@ -3,20 +3,31 @@
 Pure but for the model, the scores and the sets of classes, which it owns; it reads no clock and no transport.
 """
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count, groupby
+from operator import attrgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamnb.config import Config
 from streamnb.errors import EventError, Reason, StateError
-from streamnb.events import Decoder, Event, dead_letter, output_bytes, prediction
-from streamnb.learners import build
+from streamnb.events import Decoder, Event, dead_letter, output_bytes
+from streamnb.learners import build, dense
+from streamnb.learners.kernels.types import Floats, Ints
+from streamnb.learners.rows import Scored
 from streamnb.ledger import Watermarks
+from streamnb.predictions import Answered, Writer
 from streamnb.reports import Drift, Outcome
 from streamnb.scores import Scores
 from streamnb.snapshots import Snapshot
 from streamnb.transport import Output, Partition, Record, Role
+from streamnb.typed import TypedReader, TypedRun
+
+EXPECTED = Output("predictions", None, None)
+"""Holds the place of an answer."""
 
 
 @dataclass(slots=True)
@@ -38,17 +49,37 @@ class Answers:
     """Record times (seconds since 1970) of the predictions that are not late, where known."""
 
 
-@dataclass(slots=True)
-class _Row:
-    """An event that waits for the kernel, and the place of its answer among the outputs (None: it gets none)."""
+class _Turn(NamedTuple):
+    """What is due for a run of records of one partition."""
 
-    record: Record
-    event: Event
-    truth: str | None
-    slot: int | None
+    role: Role
+    learn: bool
+    answer: bool
     fresh: bool
-    late: bool
-    explanation: list[tuple[str, float]] | None = None
+    """Never handled before, so that it counts."""
+
+    @property
+    def late(self) -> bool:
+        return self.role == "labelled" and not self.learn
+
+
+@dataclass(slots=True)
+class _Waiting:
+    """The events that wait for the kernel, column by column."""
+
+    records: list[Record] = field(default_factory=list)
+    ids: list[Any] = field(default_factory=list)
+    labels: list[str | None] = field(default_factory=list)
+    """What they came with."""
+    truths: list[str | None] = field(default_factory=list)
+    """The labels that are scored and learned."""
+    slots: list[int] = field(default_factory=list)
+    """The places of the answers among the outputs, -1 where there is none."""
+    weighed: list[bool] = field(default_factory=list)
+    """Whether the weight is above 0."""
+    fresh: list[bool] = field(default_factory=list)
+    late: list[bool] = field(default_factory=list)
+    explanations: dict[int, list[tuple[str, float]]] = field(default_factory=dict)
 
 
 class Processor:
@@ -75,11 +106,14 @@ class Processor:
             check=self.model.check,
         )
         self._rows = self.model.rows()
-        self._waiting: list[_Row] = []
+        self._waiting = _Waiting()
+        self._writer = Writer(config.app, version)
+        self._typed = TypedReader(config.event, config.limits, self.model, self._decoder.time)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Take over what a snapshot of the same shape has learned."""
         self.model.restore(snapshot.model)
+        self._typed.forget_layouts()
         self.scores = Scores.from_dict(snapshot.scores)
         self.classes = {p: set(labels) for p, labels in snapshot.classes.items()}
 
@@ -111,66 +145,112 @@ class Processor:
         Raise StateError when the model has outgrown `limits.model_features`.
         """
         answers = Answers()
-        for record in records:
-            role = roles[record.partition.topic]
-            learn = role == "labelled" and record.offset >= marks.learned[record.partition]
-            owned_from = marks.published.get(record.partition)
-            answer = owned_from is not None and record.offset >= owned_from
-            if learn or answer:
-                fresh = record.offset >= marks.handled.get(record.partition, 0)
-                self._take(record, role, learn, answer, fresh, answers)
+        for partition, found in groupby(records, attrgetter("partition")):
+            for turn, run in _turns(partition, list(found), roles[partition.topic], marks):
+                if turn.learn or turn.answer:
+                    self._take_run(partition, run, turn, answers)
         self._flush(answers)
         self._hold_limit()
         return answers
 
-    def _take(self, record: Record, role: Role, learn: bool, answer: bool, fresh: bool, answers: Answers) -> None:
+    def _take_run(self, partition: Partition, run: Sequence[Record], turn: _Turn, answers: Answers) -> None:
+        """Take what can be taken as a matrix, and the rest one by one: both in order."""
+        if self._explain:
+            parts: Iterator[Record | TypedRun] = iter(run)
+        else:
+            known = self.classes.get(partition, ()) if turn.role == "labelled" else ()
+            parts = self._typed.sorted(run, known)
+        for part in parts:
+            if isinstance(part, Record):
+                self._take(part, turn, answers)
+            elif (table := dense.table_of(part.layout, part.values)) is None:
+                for record in part.records:
+                    self._take(record, turn, answers)
+            else:
+                self._append_run(part, table, turn, answers)
+
+    def _append_run(self, run: TypedRun, table: Floats, turn: _Turn, answers: Answers) -> None:
+        """Put events of one layout into the waiting rows, as `_append` would one by one."""
+        if turn.fresh:
+            answers.events[turn.role, "ok"] = answers.events.get((turn.role, "ok"), 0) + len(run.records)
+        records, ids, labels, times = run.records, run.ids, run.labels, run.times
+        published = [turn.answer and (label is None or self._publish_all) for label in labels]
+        kept = [out or (turn.learn and label is not None) for out, label in zip(published, labels, strict=True)]
+        if not all(kept):
+            table = table[kept]
+            chosen = [column for column, keep in enumerate(kept) if keep]
+            records, ids, labels, times = ([column[i] for i in chosen] for column in (records, ids, labels, times))  # type: ignore[assignment]
+            published = [published[i] for i in chosen]
+        n = len(records)
+        if not n:
+            return
+        truths = labels if turn.learn else [None] * n
+        slots = self.model.labels.slots
+        dense.append(self._rows, self.model, run.layout, table, [slots.get(label, -1) for label in truths], times)
+        place = count(len(answers.outputs)).__next__
+        waiting = self._waiting
+        waiting.slots += [place() if out else -1 for out in published]
+        answers.outputs += [EXPECTED] * sum(published)
+        waiting.records += records
+        waiting.ids += ids
+        waiting.labels += labels
+        waiting.truths += truths
+        waiting.weighed += [True] * n
+        waiting.fresh += [turn.fresh] * n
+        waiting.late += [turn.late] * n
+
+    def _take(self, record: Record, turn: _Turn, answers: Answers) -> None:
         outcome: Outcome = "ok"
         try:
             if record.value is None:
                 outcome = "skipped"
             else:
-                self._append(record, role, learn, answer, fresh, answers)
+                self._append(record, turn, answers)
         except EventError as error:
             outcome = "dead"
-            if answer and self._has_dead_letters:
+            if turn.answer and self._has_dead_letters:
                 answers.outputs.append(self._dead_letter(record, error, answers))
-        if fresh:
-            answers.events[role, outcome] = answers.events.get((role, outcome), 0) + 1
+        if turn.fresh:
+            answers.events[turn.role, outcome] = answers.events.get((turn.role, outcome), 0) + 1
 
     def _dead_letter(self, record: Record, error: EventError, answers: Answers) -> Output:
         answers.dead_letters[error.reason] = answers.dead_letters.get(error.reason, 0) + 1
         return dead_letter(record, error, self._instance, self._version, self.dead_letter_bytes)
 
-    def _append(self, record: Record, role: Role, learn: bool, answer: bool, fresh: bool, answers: Answers) -> None:
+    def _append(self, record: Record, turn: _Turn, answers: Answers) -> None:
         """Put one event into the waiting rows; raise EventError and leave everything as it was if it is bad."""
-        event = self._decoder.decode(record, role)
+        event = self._decoder.decode(record, turn.role)
         label = event.y
         if label is not None:
             self._hold_class_limit(record.partition, event)
-        published = answer and (label is None or self._publish_all)
-        if not published and (label is None or not learn):
+        published = turn.answer and (label is None or self._publish_all)
+        if not published and (label is None or not turn.learn):
             self._checked(event)
             return
         if published and self._explain:
             self._flush(answers)
+        truth = label if turn.learn else None
         try:
-            self._rows.append(event.x, label if learn else None, event.w, event.t)
+            self._rows.append(event.x, truth, event.w, event.t)
         except (ValueError, TypeError) as error:
             raise EventError("bad_feature", str(error)) from error
-        if learn and label is not None:
-            self.classes.setdefault(record.partition, set()).add(label)
-        if event.label_ignored and fresh:
+        if truth is not None:
+            self.classes.setdefault(record.partition, set()).add(truth)
+        if event.label_ignored and turn.fresh:
             answers.labels_ignored += 1
-        row = _Row(record, event, label if learn else None, None, fresh, late=role == "labelled" and not learn)
+        waiting = self._waiting
+        if published and self._explain:
+            waiting.explanations[len(waiting.records)] = self._explained(event)
+        waiting.slots.append(len(answers.outputs) if published else -1)
         if published:
-            self._expect_answer(row, answers)
-        self._waiting.append(row)
-
-    def _expect_answer(self, row: _Row, answers: Answers) -> None:
-        row.slot = len(answers.outputs)
-        answers.outputs.append(Output("predictions", None, None))
-        if self._explain:
-            row.explanation = self._explained(row.event)
+            answers.outputs.append(EXPECTED)
+        waiting.records.append(record)
+        waiting.ids.append(event.id)
+        waiting.labels.append(label)
+        waiting.truths.append(truth)
+        waiting.weighed.append(event.w > 0.0)
+        waiting.fresh.append(turn.fresh)
+        waiting.late.append(turn.late)
 
     def _checked(self, event: Event) -> None:
         """An event that is neither answered nor learned is still held to the rules: they decide its dead letter."""
@@ -192,61 +272,56 @@ class Processor:
 
     def _flush(self, answers: Answers) -> None:
         """Predict and learn the waiting rows in order, and write their answers where they belong."""
-        if not self._waiting:
+        waiting = self._waiting
+        if not waiting.records:
             return
-        waiting, n_events = self._waiting, self.model.n_events
+        before = self.model.n_events
         scored = self.model.predict_learn_rows(self._rows)
         labels = [str(label) for label in scored.labels]
-        truths = [row.truth for row in waiting]
-        answers.drifts += self.scores.update(labels, scored.probabilities, scored.best, truths)
-        fresh = np.array([row.fresh for row in waiting])
+        answers.drifts += self.scores.update(labels, scored.probabilities, scored.best, waiting.truths)
+        fresh = np.array(waiting.fresh)
         for buffer in self._rows.buffers:
-            answers.features += int(np.diff(buffer.starts[: len(waiting) + 1])[fresh].sum())
+            answers.features += int(np.diff(buffer.starts[: len(fresh) + 1])[fresh].sum())
         answers.unseen_features += int(scored.unseen[fresh].sum())
-        rows = zip(waiting, scored.best.tolist(), scored.probabilities.tolist(), strict=True)
-        for row, best, probabilities in rows:
-            if row.slot is not None:
-                label = labels[best] if best >= 0 else None
-                known = {name: p for name, p in zip(labels, probabilities, strict=True) if p == p}
-                answers.outputs[row.slot] = self._answer(row, label, known, n_events, answers)
-            n_events += row.truth is not None and row.event.w > 0
+        learned = np.array([truth is not None for truth in waiting.truths]) & np.array(waiting.weighed)
+        self._write(waiting, labels, scored, before + np.cumsum(learned) - learned, answers)
         self._rows.clear()
-        self._waiting = []
+        self._waiting = _Waiting()
 
-    def _answer(
-        self, row: _Row, label: str | None, probabilities: dict[str, float], n_events: int, answers: Answers
-    ) -> Output:
-        """The prediction, or a dead letter if no record can hold it."""
-        output = prediction(
-            row.event,
-            row.record,
-            label=label,
-            probabilities=probabilities,
-            app=self._app,
-            n_events=n_events,
-            version=self._version,
-            late=row.late,
-            actual=row.event.y,
-            explanation=row.explanation,
+    def _write(self, waiting: _Waiting, labels: list[str], scored: Scored, n_events: Ints, answers: Answers) -> None:
+        """Write the answers to the rows that get one."""
+        rows = [row for row, slot in enumerate(waiting.slots) if slot >= 0]
+        if not rows:
+            return
+        answered = Answered(
+            records=[waiting.records[row] for row in rows],
+            ids=[waiting.ids[row] for row in rows],
+            labels=[waiting.labels[row] for row in rows],
+            late=[waiting.late[row] for row in rows],
+            best=scored.best[rows].tolist(),
+            probabilities=scored.probabilities[rows],
+            n_events=n_events[rows].tolist(),
+            explanations={i: waiting.explanations[row] for i, row in enumerate(rows) if row in waiting.explanations},
         )
-        if self.prediction_bytes is not None and self._has_dead_letters:
-            size = output_bytes(output)
-            if size > self.prediction_bytes:
-                error = EventError(
-                    "too_large", f"its prediction is {size} bytes, the topic takes {self.prediction_bytes}"
-                )
-                return self._dead_letter(row.record, error, answers)
-        self._count(row, label, answers)
-        return output
+        outputs = self._writer.outputs(labels, answered)
+        refused = self._too_large(outputs)
+        for i in refused:
+            outputs[i] = self._refused(answered.records[i], outputs[i], answers)
+        for row, output in zip(rows, outputs, strict=True):
+            answers.outputs[waiting.slots[row]] = output
+        _count(answered, labels, refused, answers)
 
-    def _count(self, row: _Row, label: str | None, answers: Answers) -> None:
-        answers.predictions += 1
-        if label is not None:
-            answers.published[label] = answers.published.get(label, 0) + 1
-        if row.late:
-            answers.late += 1
-        elif row.record.timestamp is not None:
-            answers.answered_times.append(row.record.timestamp)
+    def _too_large(self, outputs: Sequence[Output]) -> set[int]:
+        """Which predictions no record can hold."""
+        limit = self.prediction_bytes
+        if limit is None or not self._has_dead_letters:
+            return set()
+        return {i for i, output in enumerate(outputs) if output_bytes(output) > limit}
+
+    def _refused(self, record: Record, output: Output, answers: Answers) -> Output:
+        size, limit = output_bytes(output), self.prediction_bytes
+        error = EventError("too_large", f"its prediction is {size} bytes, the topic takes {limit}")
+        return self._dead_letter(record, error, answers)
 
     def _explained(self, event: Event) -> list[tuple[str, float]]:
         """What speaks most for the answer against the runner-up: differences of log-likelihoods in nats.
@@ -275,6 +350,40 @@ class Processor:
                 f"{self._limits.model_features}; declare the features and set 'model.default: ignore', hash text "
                 "('hash_buckets'), or raise the limit"
             )
+
+
+def _count(answered: Answered, labels: Sequence[str], refused: Collection[int], answers: Answers) -> None:
+    """Count the predictions, less those that were refused."""
+    counted = zip(answered.records, answered.best, answered.late, strict=True)
+    if refused:
+        counted = [one for i, one in enumerate(counted) if i not in refused]  # type: ignore[assignment]
+    records, best, late = zip(*counted, strict=True) if len(refused) < len(answered.records) else ((), (), ())
+    answers.predictions += len(records)
+    answers.late += sum(late)
+    times = (record.timestamp for record, is_late in zip(records, late, strict=True) if not is_late)
+    answers.answered_times += [time for time in times if time is not None]
+    for column, n in Counter(best).items():
+        if column >= 0:
+            answers.published[labels[column]] = answers.published.get(labels[column], 0) + n
+
+
+def _turns(
+    partition: Partition, records: Sequence[Record], role: Role, marks: Watermarks
+) -> Iterator[tuple[_Turn, Sequence[Record]]]:
+    """Yield the records of one partition, in runs for all of which the same is due."""
+    learned = marks.learned[partition] if role == "labelled" else None
+    owned_from, handled = marks.published.get(partition), marks.handled.get(partition, 0)
+
+    def turn(record: Record) -> _Turn:
+        offset = record.offset
+        answer = owned_from is not None and offset >= owned_from
+        return _Turn(role, learned is not None and offset >= learned, answer, offset >= handled)
+
+    if turn(records[0]) == turn(records[-1]):  # offsets ascend
+        yield turn(records[0]), records
+    else:
+        for due, run in groupby(records, turn):
+            yield due, list(run)
 
 
 def _spelled(name: object) -> str:

@@ -46,16 +46,19 @@ class Result:
     """Quartiles of the repeats."""
     high: float
     goal: float | None = None
-    """The value may not be above it; None: it is only shown."""
+    """The value may not be above it, or with `at_least` below it; None: it is only shown."""
     ours: float | None = None
     peer: float | None = None
     """Medians of both sides: microseconds per event, bytes for memory."""
     note: str = ""
+    at_least: bool = False
 
     @property
     def ok(self) -> bool | None:
         """Whether the goal is reached."""
-        return None if self.goal is None else self.value <= self.goal
+        if self.goal is None:
+            return None
+        return self.value >= self.goal if self.at_least else self.value <= self.goal
 
     def to_json(self) -> dict[str, Any]:
         """Return it as JSON values."""

@@ -1,8 +1,8 @@
-"""`streamnb bench learners`: how fast the learners are beside river and scikit-learn, measured here and now."""
+"""`streamnb bench`: how fast the learners and the daemon are, beside what else there is, measured here and now."""
 
 import json
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -62,6 +62,69 @@ def learners_(
                 print(f"not installed: {', '.join(missing_peers)}")
 
 
+@bench.command("pipeline")
+def pipeline_(
+    brokers: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT", help="A Kafka to measure with; without it, only what needs none."),
+    ] = None,
+    client: Annotated[
+        Literal["kafka-python", "confluent", "both"], typer.Option(help="Which client carries the data.")
+    ] = "both",
+    quick: Annotated[bool, typer.Option("--quick", help="Few events of one kind, once.")] = False,
+    profile: Annotated[bool, typer.Option("--profile", help="Print where the daemon's loop spends its time.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
+) -> None:
+    """Compare the daemon with bare loops on the same client: CPU per event, latency, replay, start and memory."""
+    with errors_become_exit_codes(debug):
+        from streamnb.bench.pipeline import comparing
+        from streamnb.bench.pipeline.loop import json_module
+        from streamnb.bench.pipeline.streams import STREAMS
+
+        clients = [name for name in ("kafka-python", "confluent") if client in (name, "both")]
+        daemon = [sys.executable, "-m", "streamnb", "run"]
+        results = []
+        for result in comparing.everything(brokers, clients, daemon, quick):
+            results.append(result)
+            if not as_json and sys.stderr.isatty():
+                print(f"\r{len(results)} figures measured", end="", file=sys.stderr, flush=True)
+        profiles = {}
+        if profile and brokers is not None:
+            n_events = 2_000 if quick else 200_000
+            profiles = {name: comparing.profile(brokers, name, daemon, STREAMS[0], n_events) for name in clients}
+        json_used = json_module().__name__
+        if as_json:
+            figures = [result.to_json() for result in results]
+            print(json.dumps({"quick": quick, "json": json_used, "results": figures, "profiles": profiles}))
+            return
+        _print_figures(results)
+        print(f"the user's loop on confluent decodes with {json_used}")
+        for name, text in profiles.items():
+            print(f"\n{name}: {text}")
+
+
+def _print_figures(results: "list[Result]") -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console(width=None if sys.stdout.isatty() else 200)
+    table = Table("", "", "value (goal)", "quartiles", "streamnb", "peer", "")
+    for result in results:
+        goal = "" if result.goal is None else f" ({'>=' if result.at_least else '<='} {_short(result.goal)})"
+        judged = "" if result.ok is None else " ok" if result.ok else " missed"
+        middle = f"{_short(result.low)} to {_short(result.high)}"
+        sides = ["" if side is None else _short(side) for side in (result.ours, result.peer)]
+        table.add_row(result.row, result.column, f"{_short(result.value)}{goal}{judged}", middle, *sides, result.note)
+    console.print(table)
+    _print_reached(results)
+
+
+def _print_reached(results: "list[Result]") -> None:
+    judged = [result for result in results if result.ok is not None]
+    print(f"{sum(bool(result.ok) for result in judged)} of {len(judged)} goals reached")
+
+
 def _print_tables(results: "list[Result]") -> None:
     from rich.console import Console
     from rich.table import Table
@@ -81,8 +144,7 @@ def _print_tables(results: "list[Result]") -> None:
             sides = ["" if side is None else _short(side) for side in (result.ours, result.peer)]
             others.add_row(result.row, result.column, _cell(result), middle, *sides, result.note)
     console.print(others)
-    judged = [result for result in results if result.ok is not None]
-    console.print(f"{sum(bool(result.ok) for result in judged)} of {len(judged)} goals reached")
+    _print_reached(results)
 
 
 def _cell(result: "Result | None") -> str:

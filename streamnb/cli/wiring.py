@@ -1,5 +1,6 @@
 """Builds a daemon from its configuration: every choice between implementations is made here."""
 
+import gc
 import os
 import threading
 from typing import TYPE_CHECKING, Self
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from streamnb.transport.kafka import Client
 
 log = logs.get("daemon")
+
+COLLECT_AFTER = 100_000
 
 
 class Daemon:
@@ -49,6 +52,7 @@ class Daemon:
 
     def run(self) -> None:
         """Work until `stop` is set or the input ends."""
+        gc.set_threshold(COLLECT_AFTER)  # a batch is thousands of objects, hardly any of them in a cycle
         ended = threading.Event()
         supervision = Supervision(os.environ, lambda: self.engine.status, self.engine.pulse.stuck_seconds, ended)
         supervision.start()

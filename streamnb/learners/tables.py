@@ -115,6 +115,25 @@ class Buffer:
         self.used = stop
         self.starts[row + 1] = stop
 
+    def append_table(self, row: int, slots: Ints, table: Floats) -> None:
+        """Append rows that all have these slots, in group 0 where there are groups."""
+        n_rows, n = table.shape
+        start, stop = self.used, self.used + n_rows * n
+        self.slots = grown(self.slots, [stop])
+        self.extras = grown(self.extras, [stop])
+        self.values = grown(self.values, [stop])
+        self.slots[start:stop].reshape(n_rows, n)[:] = slots
+        self.extras[start:stop] = 0
+        self.values[start:stop] = table.reshape(-1)
+        self.starts = grown(self.starts, [row + n_rows + 1])
+        self.starts[row + 1 : row + n_rows + 1] = np.arange(start + n, stop + 1, n)
+        self.used = stop
+
+    def append_nothing(self, row: int, n_rows: int) -> None:
+        """Append rows without entries."""
+        self.starts = grown(self.starts, [row + n_rows + 1])
+        self.starts[row + 1 : row + n_rows + 1] = self.used
+
     def resolve(self, names: Names, slots: list[int], unknown: list[tuple[int, Any]], learn: bool) -> None:
         """Give names that the model does not know the slots that this batch has, or will have, for them."""
         for position, name in unknown:
