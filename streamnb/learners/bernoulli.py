@@ -11,10 +11,20 @@ from streamnb.learners.kernels import bernoulli as kernel
 from streamnb.learners.kernels.bernoulli import BINS
 from streamnb.learners.kernels.counts import COLUMN, EVENTS, WIDTH
 from streamnb.learners.kernels.types import Array, Floats, Ints
-from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, grown
-from streamnb.learners.values import LARGEST_NUMBER, finite_number, plain_name, refusal, sort_key
+from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, StructError, grown, packers
+from streamnb.learners.values import (
+    LARGEST_NUMBER,
+    NAMES,
+    NUMBERS,
+    finite_number,
+    is_small,
+    plain_name,
+    refusal,
+    sort_key,
+)
 
 ALLOWED = "real numbers up to 1e120 in magnitude and booleans (absent or None: off)"
+ON_OR_OFF = NUMBERS | {bool}
 HELD = 1.0 + 1e-9
 """Taking back may exceed what is held by as much as rounding can have lost."""
 
@@ -99,6 +109,22 @@ class BernoulliBlock(Block):
             buffer.resolve(self.names, slots, unknown, learn)
         buffer.push(row, slots, None, values)
 
+    def write(self, buffer: Buffer, x: dict[Any, Any]) -> int:
+        values = x.values()
+        if not (ON_OR_OFF.issuperset(map(type, values)) and NAMES.issuperset(map(type, x)) and is_small(values)):
+            return -1
+        n = len(x)
+        start = buffer.room(n)
+        slots, _, numbers = buffer.memory
+        integers, floats = packers(n)
+        try:
+            integers(slots, start, *map(self.names.slots.get, x))
+        except StructError:  # a name that is not known
+            return -1
+        threshold = self.binarize
+        floats(numbers, start, *[value > threshold for value in values])
+        return n
+
     def settle(self, buffer: Buffer, n_classes: int) -> None:
         start = len(self.names)
         for name in buffer.fresh:
@@ -129,6 +155,21 @@ class BernoulliBlock(Block):
             len(self.names), batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.values, batch.events,
         )  # fmt: skip
         self.columns.learned(batch)
+
+    def predict_one(
+        self, buffer: Buffer, n_entries: int, classes: Floats, order: Ints, prior: int, read: float, sums: Sums
+    ) -> int:
+        return kernel.predict_one(
+            self.counts, self.features_, self.totals, self.scalars, self.bins, self.listed, self.cache, self.alpha,
+            buffer.slots, buffer.values, n_entries,
+            classes, order, prior, read, sums.sums, sums.unseen, sums.probabilities,
+        )  # fmt: skip
+
+    def learn_one(self, buffer: Buffer, n_entries: int, classes: Floats, order: Ints, label: int, w: float) -> None:
+        kernel.learn_one(
+            self.counts, self.features_, self.totals, self.scalars, self.bins, self.listed, self.cache,
+            len(self.names.names), len(order), buffer.slots, buffer.values, n_entries, classes, label, w,
+        )  # fmt: skip
 
     def fold(self) -> None:
         """Count the rows of arrays on each of their columns, as if their names had been given."""

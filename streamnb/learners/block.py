@@ -82,6 +82,14 @@ class Block(abc.ABC):
         """Append a validated event to a batch."""
 
     @abc.abstractmethod
+    def write(self, buffer: Buffer, x: dict[Any, Any]) -> int:
+        """Write an event of known names and of values that need no second look after the last row of a batch.
+
+        Return how many entries it has; -1, and `encode` is due, if any name or value is not like that. What is
+        written becomes a row with `buffer.end_row`.
+        """
+
+    @abc.abstractmethod
     def settle(self, buffer: Buffer, n_classes: int) -> None:
         """Take up the batch's new names, and make room for them and for this many classes."""
 
@@ -92,6 +100,16 @@ class Block(abc.ABC):
     @abc.abstractmethod
     def learn(self, buffer: Buffer, batch: Batch) -> None:
         """Learn each row that has a label, in order."""
+
+    @abc.abstractmethod
+    def predict_one(
+        self, buffer: Buffer, n_entries: int, classes: Floats, order: Ints, prior: int, read: float, sums: Sums
+    ) -> int:
+        """Read the event at the start of a buffer and finish its answer; return the best column."""
+
+    @abc.abstractmethod
+    def learn_one(self, buffer: Buffer, n_entries: int, classes: Floats, order: Ints, label: int, w: float) -> None:
+        """Learn the event at the start of a buffer, and its class; names and label are known."""
 
     @abc.abstractmethod
     def check_unlearn(self, entries: Entries, label: int, w: float, last: bool) -> None:

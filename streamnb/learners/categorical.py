@@ -9,10 +9,11 @@ from streamnb.learners.block import Batch, Block, Entries, Likelihood, Sums
 from streamnb.learners.kernels import categorical as kernel
 from streamnb.learners.kernels.categorical import AMOUNT, EVENTS
 from streamnb.learners.kernels.types import Array, Floats, Ints
-from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, grown, take_out
-from streamnb.learners.values import Category, plain_category, plain_name, refusal, sort_key
+from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, StructError, grown, packers, take_out
+from streamnb.learners.values import NUMBERS, Category, plain_category, plain_name, refusal, sort_key
 
 ALLOWED = "strings, booleans and finite numbers up to 1e120 in magnitude (missing: absent, None or NaN)"
+CATEGORIES = NUMBERS | {str}
 _TRUE, _FALSE = ("true",), ("false",)
 
 
@@ -114,6 +115,21 @@ class CategoricalBlock(Block):
             buffer.resolve_pairs(self.names, len(self.keys), slots, extras, entries, learn)
         return np.array(slots, np.int64), np.array(extras, np.int64), missing
 
+    def write(self, buffer: Buffer, x: dict[Any, Any]) -> int:
+        shape = self.names.shape(tuple(x), self.slots_of)
+        values = x.values()
+        if shape is None or not CATEGORIES.issuperset(map(type, values)):
+            return -1
+        n = len(x)
+        start = buffer.room(n)
+        slots, features, _ = buffer.memory
+        try:
+            packers(n)[0](slots, start, *map(dict.get, shape.inner, values))
+        except StructError:  # a category that is not known
+            return -1
+        features[start : start + 8 * n] = shape.slots
+        return n
+
     def settle(self, buffer: Buffer, n_classes: int) -> None:
         for name in buffer.fresh_outer:
             self._add_feature(name)
@@ -145,6 +161,25 @@ class CategoricalBlock(Block):
             self.cells, self.values, len(self.names), len(self.keys), batch.n_classes, batch.n_rows,
             buffer.starts, buffer.slots, buffer.extras, batch.events,
         )  # fmt: skip
+
+    def predict_one(
+        self, buffer: Buffer, n_entries: int, classes: Floats, order: Ints, prior: int, read: float, sums: Sums
+    ) -> int:
+        return kernel.predict_one(
+            self.cells, self.values, self.alpha, self.smooth, buffer.slots, buffer.extras, n_entries,
+            classes, order, prior, read, sums.sums, sums.unseen, sums.probabilities,
+        )  # fmt: skip
+
+    def learn_one(
+        self,
+        buffer: Buffer,
+        n_entries: int,
+        classes: Floats,
+        order: Ints,
+        label: int,
+        w: float,  # noqa: ARG002
+    ) -> None:
+        kernel.learn_one(self.cells, self.values, buffer.slots, buffer.extras, n_entries, classes, label, w)
 
     def check_unlearn(self, entries: Entries, label: int, w: float, last: bool) -> None:
         slots, extras, _, _ = entries

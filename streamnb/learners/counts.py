@@ -11,8 +11,8 @@ from streamnb.learners.kernels import complement
 from streamnb.learners.kernels import counts as kernel
 from streamnb.learners.kernels.counts import COLUMN, DF, EVENTS, GROUP, WIDTH, N
 from streamnb.learners.kernels.types import Array, Floats, Ints
-from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, grown, take_out
-from streamnb.learners.values import LARGEST_NUMBER, finite_number, plain_name, refusal, sort_key
+from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, StructError, grown, packers, take_out
+from streamnb.learners.values import LARGEST_NUMBER, NAMES, NUMBERS, finite_number, plain_name, refusal, sort_key
 
 ALLOWED = "real numbers from 0 to 1e120 (absent or None: 0)"
 WEIGHTINGS = ("tf", "log1p", "tfidf")
@@ -115,6 +115,24 @@ class CountsBlock(Block):
             buffer.resolve_pairs(self.names, len(self.keys), slots, extras, unknown, learn)
         buffer.push(row, slots, extras, values)
 
+    def write(self, buffer: Buffer, x: dict[Any, Any]) -> int:
+        values = x.values()
+        if not (NUMBERS.issuperset(map(type, values)) and NAMES.issuperset(map(type, x))):
+            return -1
+        if not (min(values, default=0) >= 0 and sum(values) <= LARGEST_NUMBER):
+            return -1
+        n = len(x)
+        start = buffer.room(n)
+        slots, groups, numbers = buffer.memory
+        integers, floats = packers(n)
+        try:
+            integers(slots, start, *map(self.slots_of[0].get, x))
+        except StructError:  # a name that is not known
+            return -1
+        groups[start : start + 8 * n] = bytes(8 * n)
+        floats(numbers, start, *values)
+        return n
+
     def settle(self, buffer: Buffer, n_classes: int) -> None:
         start = len(self.keys)
         for name in buffer.fresh_outer:
@@ -154,6 +172,29 @@ class CountsBlock(Block):
             buffer.starts, buffer.slots, buffer.values, batch.events,
         )  # fmt: skip
         self.columns.learned(batch)
+
+    def predict_one(
+        self, buffer: Buffer, n_entries: int, classes: Floats, order: Ints, prior: int, read: float, sums: Sums
+    ) -> int:
+        return kernel.predict_one(
+            self.counts, self.features_, self.groups, self.scalars, self.alpha, self.smooth, self.weighting,
+            buffer.slots, buffer.extras, buffer.values, n_entries,
+            classes, order, prior, read, sums.sums, sums.unseen, sums.probabilities,
+        )  # fmt: skip
+
+    def learn_one(
+        self,
+        buffer: Buffer,
+        n_entries: int,
+        classes: Floats,
+        order: Ints,
+        label: int,
+        w: float,  # noqa: ARG002
+    ) -> None:
+        kernel.learn_one(
+            self.counts, self.features_, self.groups, self.scalars, len(self.keys),
+            buffer.slots, buffer.values, n_entries, classes, label, w,
+        )  # fmt: skip
 
     def fold(self) -> None:
         """Count the rows of arrays on each of their columns, as if their names had been given."""
@@ -328,6 +369,15 @@ class ComplementBlock(CountsBlock):
             batch.events, sums.first, sums.sums, sums.unseen,
         )  # fmt: skip
         self.columns.learned(batch)
+
+    def predict_one(
+        self, buffer: Buffer, n_entries: int, classes: Floats, order: Ints, prior: int, read: float, sums: Sums
+    ) -> int:
+        return complement.predict_one(
+            self.counts, self.features_, self.groups, self.scalars, self.alpha, self.norm, len(self.keys),
+            buffer.slots, buffer.values, n_entries,
+            classes, order, prior, read, sums.sums, sums.unseen, sums.probabilities,
+        )  # fmt: skip
 
     def table(self, labels: list[Any], order: Ints, read: float) -> Iterable[Likelihood]:
         """Yield the complement's share of each token: small where the token speaks for the class."""

@@ -25,7 +25,7 @@ from streamnb.learners.kernels.gaussian import (
 )
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, grown
-from streamnb.learners.values import LARGEST_NUMBER, finite_number, plain_name, refusal, sort_key
+from streamnb.learners.values import LARGEST_NUMBER, NUMBERS, finite_number, is_small, plain_name, refusal, sort_key
 
 ALLOWED = "real numbers up to 1e120 in magnitude (missing: absent, None or NaN)"
 
@@ -107,6 +107,18 @@ class GaussianBlock(Block):
             buffer.resolve(self.names, slots, unknown, learn)
         buffer.push(row, slots, None, values)
 
+    def write(self, buffer: Buffer, x: dict[Any, Any]) -> int:
+        shape = self.names.shape(tuple(x))
+        values = x.values()
+        if shape is None or not NUMBERS.issuperset(map(type, values)) or not is_small(values):
+            return -1
+        n = len(x)
+        start = buffer.room(n)
+        slots, _, numbers = buffer.memory
+        slots[start : start + 8 * n] = shape.slots
+        shape.pack(numbers, start, *values)
+        return n
+
     def settle(self, buffer: Buffer, n_classes: int) -> None:
         for name in buffer.fresh:
             self.names.add(name)
@@ -123,6 +135,28 @@ class GaussianBlock(Block):
         kernel.learn(
             self.cells, self.cache, len(self.names.names), batch.n_classes, batch.n_rows,
             buffer.starts, buffer.slots, buffer.values, batch.events,
+        )  # fmt: skip
+
+    def predict_one(
+        self, buffer: Buffer, n_entries: int, classes: Floats, order: Ints, prior: int, read: float, sums: Sums
+    ) -> int:
+        return kernel.predict_one(
+            self.cells, self.cache, self.var_smoothing, self.ddof, buffer.slots, buffer.values, n_entries,
+            classes, order, prior, read, sums.sums, sums.unseen, sums.probabilities,
+        )  # fmt: skip
+
+    def learn_one(
+        self,
+        buffer: Buffer,
+        n_entries: int,
+        classes: Floats,
+        order: Ints,
+        label: int,
+        w: float,  # noqa: ARG002
+    ) -> None:
+        kernel.learn_one(
+            self.cells, self.cache, len(self.names.names), buffer.slots, buffer.values, n_entries,
+            classes, label, w,
         )  # fmt: skip
 
     def check_unlearn(self, entries: Entries, label: int, w: float, last: bool) -> None:

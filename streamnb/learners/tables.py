@@ -1,14 +1,16 @@
 """Names and their slots, arrays that grow, and the batch buffers that hold slots."""
 
+import functools
 import struct
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamnb.learners.kernels.types import Array, Floats, Ints
 
 FIRST_CAPACITY = 8
+StructError = struct.error
 
 
 def grown(array: Array, capacity: Sequence[int]) -> Array:
@@ -35,14 +37,43 @@ def take_out(names: list[Any], slot: int) -> int:
     return last
 
 
-class Names:
-    """Names in dense slots: forgetting one moves the last one into its place."""
+class Shape(NamedTuple):
+    """The slots of the features of an event, and what is looked up with them, for all events of the same names."""
 
-    __slots__ = ("names", "slots")
+    slots: bytes
+    pack: Callable[..., None]
+    """Writes as many floats."""
+    inner: tuple[Any, ...]
+
+
+MOST_SHAPES = 1000
+
+
+class Names:
+    """Names in dense slots: forgetting one moves the last one into its place.
+
+    Events come with the same names again and again, so the slots of whole events are kept, until a slot moves.
+    """
+
+    __slots__ = ("_shapes", "names", "slots")
 
     def __init__(self) -> None:
         self.slots: dict[Any, int] = {}
         self.names: list[Any] = []
+        self._shapes: dict[tuple[Any, ...], Shape] = {}
+
+    def shape(self, names: tuple[Any, ...], inner: Sequence[Any] = ()) -> Shape | None:
+        """Return the slots of these names, and what `inner` holds for them; None if one is unknown or no string."""
+        found = self._shapes.get(names)
+        if found is None and all(type(name) is str and name in self.slots for name in names):
+            slots = [self.slots[name] for name in names]
+            integers, floats = packers(len(slots))
+            packed = bytearray(8 * len(slots))
+            integers(packed, 0, *slots)
+            found = Shape(bytes(packed), floats, tuple(inner[slot] for slot in slots) if inner else ())
+            if len(self._shapes) < MOST_SHAPES:
+                self._shapes[names] = found
+        return found
 
     def __len__(self) -> int:
         return len(self.names)
@@ -57,6 +88,7 @@ class Names:
         last = take_out(self.names, slot)
         if slot != last:
             self.slots[self.names[slot]] = slot
+        self._shapes.clear()
         return last
 
     def copy(self) -> "Names":
@@ -66,23 +98,34 @@ class Names:
         return twin
 
 
+@functools.lru_cache(maxsize=1000)
+def packers(n: int) -> tuple[Callable[..., None], Callable[..., None]]:
+    """Return what writes `n` integers, and what writes `n` floats, to a place in memory."""
+    return struct.Struct(f"{n}q").pack_into, struct.Struct(f"{n}d").pack_into
+
+
 class Buffer:
     """What one block is to read and learn of each row of a batch, row after row, and the names new to the batch.
 
     A new name gets the slot that it will have once the batch is learned; the model's own tables are not touched before.
     """
 
-    __slots__ = ("_packers", "extras", "fresh", "fresh_outer", "slots", "starts", "used", "values")
+    __slots__ = ("extras", "fresh", "fresh_outer", "memory", "slots", "starts", "used", "values")
 
     def __init__(self) -> None:
         self.starts: Ints = np.zeros(2, np.int64)
-        self.slots: Ints = np.zeros(16, np.int64)
-        self.extras: Ints = np.zeros(16, np.int64)
-        self.values: Floats = np.zeros(16)
         self.used = 0
         self.fresh: dict[Any, int] = {}
         self.fresh_outer: dict[Any, int] = {}
-        self._packers: dict[int, tuple[Callable[..., None], Callable[..., None]]] = {}
+        self._hold(16)
+
+    def _hold(self, capacity: int) -> None:
+        """Allocate slots, extras and values; a bytearray is what is written to fastest from Python."""
+        self.memory = tuple(bytearray(8 * capacity) for _ in range(3))
+        slots, extras, values = self.memory
+        self.slots: Ints = np.frombuffer(slots, np.int64)
+        self.extras: Ints = np.frombuffer(extras, np.int64)
+        self.values: Floats = np.frombuffer(values, np.float64)
 
     def clear(self) -> None:
         self.used = 0
@@ -91,29 +134,34 @@ class Buffer:
         if self.fresh_outer:
             self.fresh_outer.clear()
 
+    def room(self, n: int) -> int:
+        """Make room for a row of `n` entries; return the byte where it starts."""
+        stop = self.used + n
+        if stop > len(self.slots):
+            old = self.slots, self.extras, self.values
+            self._hold(max(stop, 2 * len(self.slots)))
+            for array, before in zip((self.slots, self.extras, self.values), old, strict=True):
+                array[: self.used] = before[: self.used]
+        return 8 * self.used
+
+    def end_row(self, row: int, n: int) -> None:
+        """Take the `n` entries that were written after the last row as the next one."""
+        self.used += n
+        if row + 2 > len(self.starts):
+            self.starts = grown(self.starts, [row + 2])
+        self.starts[row + 1] = self.used
+
     def push(self, row: int, slots: list[int], extras: list[int] | None, values: list[float] | None) -> None:
         """Append one row's entries."""
         n = len(slots)
-        start, stop = self.used, self.used + n
-        if stop > len(self.slots):
-            self.slots = grown(self.slots, [stop])
-            self.extras = grown(self.extras, [stop])
-            self.values = grown(self.values, [stop])
-        if row + 2 > len(self.starts):
-            self.starts = grown(self.starts, [row + 2])
-        packers = self._packers.get(n)
-        if packers is None:
-            packers = struct.Struct(f"{n}q").pack_into, struct.Struct(f"{n}d").pack_into
-            if len(self._packers) < 1000:
-                self._packers[n] = packers
-        integers, floats = packers
-        integers(self.slots, 8 * start, *slots)
+        start = self.room(n)
+        integers, floats = packers(n)
+        integers(self.memory[0], start, *slots)
         if extras is not None:
-            integers(self.extras, 8 * start, *extras)
+            integers(self.memory[1], start, *extras)
         if values is not None:
-            floats(self.values, 8 * start, *values)
-        self.used = stop
-        self.starts[row + 1] = stop
+            floats(self.memory[2], start, *values)
+        self.end_row(row, n)
 
     def resolve(self, names: Names, slots: list[int], unknown: list[tuple[int, Any]], learn: bool) -> None:
         """Give names that the model does not know the slots that this batch has, or will have, for them."""

@@ -1,6 +1,7 @@
 """What a name, a label, a number, a category and a weight may be, and their one canonical form."""
 
-from collections.abc import Hashable, Iterable, Mapping
+import math
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,6 +14,20 @@ Event: TypeAlias = Mapping[Any, Any]
 LARGEST_NUMBER = 1e120
 LARGEST_WEIGHT = 1e60
 _LARGEST_INTEGER = int(LARGEST_NUMBER)
+
+
+NUMBERS = frozenset({float, int})
+NAMES = frozenset({str, int})
+"""The usual types, which need no second look."""
+_SURELY_SMALL = LARGEST_NUMBER / 10
+
+
+def is_small(values: Collection[float]) -> bool:
+    """Whether numbers are certainly finite and within the limits: their Euclidean norm bounds each of them."""
+    try:
+        return math.hypot(*values) <= _SURELY_SMALL
+    except OverflowError:  # an integer beyond every float
+        return False
 
 
 def finite_number(value: object) -> float | int | None:

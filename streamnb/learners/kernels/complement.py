@@ -8,6 +8,7 @@ import math
 import numpy as np
 
 from streamnb.learners.kernels import counts as multinomial
+from streamnb.learners.kernels.answer import answer_one
 from streamnb.learners.kernels.counts import is_known
 from streamnb.learners.kernels.jit import inlined, jit
 from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, start_sums
@@ -204,3 +205,34 @@ def predict_learn(
                 counts, features, groups, scalars, n_slots, slots, values,
                 starts[i], starts[i + 1], int(events[i, WIDE]), int(events[i, LABEL]), events[i, WEIGHT],
             )  # fmt: skip
+
+
+@jit
+def predict_one(
+    counts: Floats,
+    features: Floats,
+    groups: Floats,
+    scalars: Floats,
+    alpha: float,
+    norm: int,
+    n_slots: int,
+    slots: Ints,
+    values: Floats,
+    n_entries: int,
+    classes: Floats,
+    order: Ints,
+    prior: int,
+    read: float,
+    sums: Floats,
+    marks: Ints,
+    probabilities: Floats,
+) -> int:
+    """Read one event and finish its answer in the same call; return the best column."""
+    work = np.empty((5, len(order)))
+    norms = np.zeros((2, len(order)))
+    start_sums(sums, marks, 1)
+    marks[0] = read_row(
+        counts, features, groups, scalars, alpha, norm, read, order, n_slots, len(order),
+        slots, values, 0, n_entries, 1, sums[0], marks, work, norms,
+    )  # fmt: skip
+    return answer_one(classes, order, prior, alpha, read, sums, marks, probabilities)

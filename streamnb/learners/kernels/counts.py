@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from streamnb.learners.kernels.answer import answer_one, learn_class
 from streamnb.learners.kernels.jit import inlined, jit
 from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, start_sums
 from streamnb.learners.kernels.sums import FACTORS, SMALLEST_FACTOR
@@ -240,3 +241,53 @@ def learn(
                 counts, features, groups, scalars, n_slots, slots, values,
                 starts[i], starts[i + 1], int(events[i, WIDE]), int(events[i, LABEL]), events[i, WEIGHT],
             )  # fmt: skip
+
+
+@jit
+def predict_one(
+    counts: Floats,
+    features: Floats,
+    groups: Floats,
+    scalars: Floats,
+    alpha: float,
+    smooth: int,
+    weighting: int,
+    slots: Ints,
+    entry_groups: Ints,
+    values: Floats,
+    n_entries: int,
+    classes: Floats,
+    order: Ints,
+    prior: int,
+    read: float,
+    sums: Floats,
+    marks: Ints,
+    probabilities: Floats,
+) -> int:
+    """Read one event and finish its answer in the same call; return the best column."""
+    work = np.empty((4, len(order)))
+    start_sums(sums, marks, 1)
+    marks[0] = read_row(
+        counts, features, groups, scalars, alpha, smooth, weighting, read, len(order),
+        slots, entry_groups, values, 0, n_entries, sums[0], marks, work,
+    )  # fmt: skip
+    return answer_one(classes, order, prior, alpha, read, sums, marks, probabilities)
+
+
+@jit
+def learn_one(
+    counts: Floats,
+    features: Floats,
+    groups: Floats,
+    scalars: Floats,
+    n_slots: int,
+    slots: Ints,
+    values: Floats,
+    n_entries: int,
+    classes: Floats,
+    label: int,
+    w: float,
+) -> None:
+    """Learn one event and its class in the same call."""
+    learn_row(counts, features, groups, scalars, n_slots, slots, values, 0, n_entries, 0, label, w)
+    learn_class(classes, label, w)
