@@ -1,6 +1,7 @@
 """The Bernoulli block: features that are on or off."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from math import hypot
 from typing import Any, Self
 
 import numpy as np
@@ -11,20 +12,19 @@ from streamnb.learners.kernels import bernoulli as kernel
 from streamnb.learners.kernels.bernoulli import BINS
 from streamnb.learners.kernels.counts import COLUMN, EVENTS, WIDTH
 from streamnb.learners.kernels.types import Array, Floats, Ints
-from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, StructError, grown, packers
+from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, Shape, StructError, grown, packers, shape_of
 from streamnb.learners.values import (
     LARGEST_NUMBER,
     NAMES,
     NUMBERS,
+    SMALL_NORM,
     finite_number,
-    is_small,
     plain_name,
     refusal,
     sort_key,
 )
 
 ALLOWED = "real numbers up to 1e120 in magnitude and booleans (absent or None: off)"
-ON_OR_OFF = NUMBERS | {bool}
 HELD = 1.0 + 1e-9
 """Taking back may exceed what is held by as much as rounding can have lost."""
 
@@ -33,6 +33,7 @@ class BernoulliBlock(Block):
     """`counts[slot, class]`, `features[slot, field]`, `totals[class + 1, 0]`; the rest only caches what these say."""
 
     kind = "bernoulli"
+    usual = NUMBERS | {bool}
     takes_arrays = True
     presents_columns = True
     n_arrays = 3
@@ -109,21 +110,43 @@ class BernoulliBlock(Block):
             buffer.resolve(self.names, slots, unknown, learn)
         buffer.push(row, slots, None, values)
 
-    def write(self, buffer: Buffer, x: dict[Any, Any]) -> int:
-        values = x.values()
-        if not (ON_OR_OFF.issuperset(map(type, values)) and NAMES.issuperset(map(type, x)) and is_small(values)):
+    def shape(self, names: tuple[Any, ...]) -> Shape | None:
+        return shape_of(names, self.names.slots)
+
+    def write(self, buffer: Buffer, shape: Shape, values: Collection[Any]) -> int:
+        n = shape.n
+        if not self._write_values(buffer, n, values):
             return -1
-        n = len(x)
         start = buffer.room(n)
-        slots, _, numbers = buffer.memory
-        integers, floats = packers(n)
+        buffer.for_slots[start : start + 8 * n] = shape.slots
+        return n
+
+    def write_event(self, buffer: Buffer, x: dict[Any, Any]) -> int:
+        values = x.values()
+        n = len(x)
+        if not (
+            self.usual.issuperset(map(type, values))
+            and (self.names.strings or NAMES.issuperset(map(type, x)))  # True would pass for 1, but for no string
+            and self._write_values(buffer, n, values)
+        ):
+            return -1
         try:
-            integers(slots, start, *map(self.names.slots.get, x))
+            packers(n)[0](buffer.for_slots, buffer.room(n), *map(self.names.slots.get, x))
         except StructError:  # a name that is not known
             return -1
-        threshold = self.binarize
-        floats(numbers, start, *[value > threshold for value in values])
         return n
+
+    def _write_values(self, buffer: Buffer, n: int, values: Collection[Any]) -> bool:
+        """Write the values after the last row; False if one may be too large."""
+        try:
+            if not hypot(*values) <= SMALL_NORM:
+                return False
+        except OverflowError:  # an integer beyond every float
+            return False
+        threshold = self.binarize
+        start = buffer.room(n)
+        packers(n)[1](buffer.for_values, start, *[value > threshold for value in values])
+        return True
 
     def settle(self, buffer: Buffer, n_classes: int) -> None:
         start = len(self.names)

@@ -1,6 +1,6 @@
 """The counts block: token counts in one or more groups, each a multinomial; and the same counts read by complement."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +11,17 @@ from streamnb.learners.kernels import complement
 from streamnb.learners.kernels import counts as kernel
 from streamnb.learners.kernels.counts import COLUMN, DF, EVENTS, GROUP, WIDTH, N
 from streamnb.learners.kernels.types import Array, Floats, Ints
-from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, StructError, grown, packers, take_out
+from streamnb.learners.tables import (
+    FIRST_CAPACITY,
+    Buffer,
+    Names,
+    Shape,
+    StructError,
+    grown,
+    packers,
+    shape_of,
+    take_out,
+)
 from streamnb.learners.values import LARGEST_NUMBER, NAMES, NUMBERS, finite_number, plain_name, refusal, sort_key
 
 ALLOWED = "real numbers from 0 to 1e120 (absent or None: 0)"
@@ -25,6 +35,7 @@ class CountsBlock(Block):
     """
 
     kind = "counts"
+    usual = NUMBERS
     takes_arrays = True
     presents_columns = True
     n_arrays = 4
@@ -36,6 +47,7 @@ class CountsBlock(Block):
         self.names = Names()
         self.names.add(None)
         self.slots_of: list[dict[Any, int]] = [{}]
+        self.strings = True
         self.keys: list[tuple[Any, Any]] = []
         self.columns = Columns()
         self.counts: Floats = np.zeros((FIRST_CAPACITY, 2))
@@ -115,23 +127,46 @@ class CountsBlock(Block):
             buffer.resolve_pairs(self.names, len(self.keys), slots, extras, unknown, learn)
         buffer.push(row, slots, extras, values)
 
-    def write(self, buffer: Buffer, x: dict[Any, Any]) -> int:
-        values = x.values()
-        if not (NUMBERS.issuperset(map(type, values)) and NAMES.issuperset(map(type, x))):
+    def shape(self, names: tuple[Any, ...]) -> Shape | None:
+        return shape_of(names, self.slots_of[0])
+
+    def write(self, buffer: Buffer, shape: Shape, values: Collection[Any]) -> int:
+        n = shape.n
+        if not self._write_values(buffer, n, values):
             return -1
-        if not (min(values, default=0) >= 0 and sum(values) <= LARGEST_NUMBER):
-            return -1
-        n = len(x)
         start = buffer.room(n)
-        slots, groups, numbers = buffer.memory
-        integers, floats = packers(n)
+        buffer.for_slots[start : start + 8 * n] = shape.slots
+        return n
+
+    def write_event(self, buffer: Buffer, x: dict[Any, Any]) -> int:
+        values = x.values()
+        n = len(x)
+        if not (
+            self.usual.issuperset(map(type, values))
+            and (self.strings or NAMES.issuperset(map(type, x)))  # True would pass for 1, but for no string
+            and self._write_values(buffer, n, values)
+        ):
+            return -1
         try:
-            integers(slots, start, *map(self.slots_of[0].get, x))
+            packers(n)[0](buffer.for_slots, buffer.room(n), *map(self.slots_of[0].get, x))
         except StructError:  # a name that is not known
             return -1
-        groups[start : start + 8 * n] = bytes(8 * n)
-        floats(numbers, start, *values)
         return n
+
+    @staticmethod
+    def _write_values(buffer: Buffer, n: int, values: Collection[Any]) -> bool:
+        """Write the values, all of group 0, after the last row; False if one may be negative or too large."""
+        start = buffer.room(n)
+        try:
+            small = bytes(values)  # whole numbers up to 255 need no other check, and are read faster
+        except (TypeError, ValueError):
+            if not (min(values) >= 0 and sum(values) <= LARGEST_NUMBER):
+                return False
+            packers(n)[1](buffer.for_values, start, *values)
+        else:
+            buffer.values[buffer.used : buffer.used + n] = np.frombuffer(small, np.uint8)
+        buffer.for_extras[start : start + 8 * n] = bytes(8 * n)
+        return True
 
     def settle(self, buffer: Buffer, n_classes: int) -> None:
         start = len(self.keys)
@@ -146,6 +181,7 @@ class CountsBlock(Block):
         self.slots_of.append({})
 
     def _add_token(self, group: int, token: Any) -> None:
+        self.strings = self.strings and type(token) is str
         self.slots_of[group][token] = len(self.keys)
         self.keys.append((self.names.names[group], token))
 
@@ -187,9 +223,9 @@ class CountsBlock(Block):
         buffer: Buffer,
         n_entries: int,
         classes: Floats,
-        order: Ints,
+        order: Ints,  # noqa: ARG002
         label: int,
-        w: float,  # noqa: ARG002
+        w: float,
     ) -> None:
         kernel.learn_one(
             self.counts, self.features_, self.groups, self.scalars, len(self.keys),

@@ -1,7 +1,8 @@
 """The Gaussian block: moments per feature and class."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
+from math import hypot
 from typing import Any, Self
 
 import numpy as np
@@ -24,8 +25,8 @@ from streamnb.learners.kernels.gaussian import (
     N,
 )
 from streamnb.learners.kernels.types import Array, Floats, Ints
-from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, grown
-from streamnb.learners.values import LARGEST_NUMBER, NUMBERS, finite_number, is_small, plain_name, refusal, sort_key
+from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, Shape, grown
+from streamnb.learners.values import LARGEST_NUMBER, NUMBERS, SMALL_NORM, finite_number, plain_name, refusal, sort_key
 
 ALLOWED = "real numbers up to 1e120 in magnitude (missing: absent, None or NaN)"
 
@@ -39,6 +40,7 @@ class GaussianBlock(Block):
     """`cells[feature, class + 1, field]`, column 0 over all classes; `cache` only holds what they say."""
 
     kind = "gaussian"
+    usual = NUMBERS
     takes_arrays = True
     n_arrays = 1
 
@@ -107,16 +109,19 @@ class GaussianBlock(Block):
             buffer.resolve(self.names, slots, unknown, learn)
         buffer.push(row, slots, None, values)
 
-    def write(self, buffer: Buffer, x: dict[Any, Any]) -> int:
-        shape = self.names.shape(tuple(x))
-        values = x.values()
-        if shape is None or not NUMBERS.issuperset(map(type, values)) or not is_small(values):
+    def shape(self, names: tuple[Any, ...]) -> Shape | None:
+        return self.names.shape(names)
+
+    def write(self, buffer: Buffer, shape: Shape, values: Collection[Any]) -> int:
+        n = shape.n
+        start = 8 * buffer.used if buffer.used + n <= buffer.capacity else buffer.room(n)
+        try:
+            if not hypot(*values) <= SMALL_NORM:
+                return -1
+            shape.pack(buffer.for_values, start, *values)
+        except OverflowError:  # an integer beyond every float
             return -1
-        n = len(x)
-        start = buffer.room(n)
-        slots, _, numbers = buffer.memory
-        slots[start : start + 8 * n] = shape.slots
-        shape.pack(numbers, start, *values)
+        buffer.for_slots[start : start + 8 * n] = shape.slots
         return n
 
     def settle(self, buffer: Buffer, n_classes: int) -> None:
@@ -150,9 +155,9 @@ class GaussianBlock(Block):
         buffer: Buffer,
         n_entries: int,
         classes: Floats,
-        order: Ints,
+        order: Ints,  # noqa: ARG002
         label: int,
-        w: float,  # noqa: ARG002
+        w: float,
     ) -> None:
         kernel.learn_one(
             self.cells, self.cache, len(self.names.names), buffer.slots, buffer.values, n_entries,

@@ -167,6 +167,12 @@ class Model(base.MiniBatchClassifier):
             raise ValueError(f"label {y!r} ({type(y).__name__}) equals the known label {known!r} of another type")
         return slot, y
 
+    def known_label(self, y: Any) -> int:
+        """Return a known label's slot, -1 for a new one; refuse what cannot be one."""
+        if type(y) is str:
+            return self.labels.slots.get(y, -1)
+        return self.label_slot(y, {})[0]
+
     def add_label(self, label: Label) -> None:
         slot = len(self.labels)
         self.labels.add(label)
@@ -203,7 +209,7 @@ class Model(base.MiniBatchClassifier):
     def predict_proba_one(self, x: Any, **_: Any) -> dict[Label, float]:
         """Return the probability of every known label; they sum to 1. {} before any class is known."""
         self._read_one(x)
-        return dict(zip(self._sorted, self._one_sums.probabilities[0].tolist(), strict=True))
+        return dict(zip(self._sorted, self._one_answer.tolist()))  # noqa: B905 - `strict` costs as much as the rest
 
     def joint_log_likelihood_one(self, x: Any) -> dict[Label, float]:
         """Return log P(label) + log P(x | label) of every known label, in nats."""
@@ -228,6 +234,7 @@ class Model(base.MiniBatchClassifier):
         """Have nothing to read a single event with, because the classes are new."""
         self._one: Rows | None = None
         self._one_sums = new_sums(1, len(self._sorted))
+        self._one_answer = self._one_sums.probabilities[0]
 
     def _single(self) -> Rows:
         rows = self._one
@@ -357,6 +364,9 @@ class Model(base.MiniBatchClassifier):
 
     def _bind(self) -> None:
         """Refer to the blocks by name, where a subclass does."""
+
+    def names_moved(self) -> None:
+        """Drop what is kept about names and their slots, where a subclass does."""
 
     def __copy__(self) -> Self:
         return self.copy()

@@ -2,7 +2,7 @@
 
 import functools
 import struct
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,47 +38,59 @@ def take_out(names: list[Any], slot: int) -> int:
 
 
 class Shape(NamedTuple):
-    """The slots of the features of an event, and what is looked up with them, for all events of the same names."""
+    """What is looked up for the names of an event, kept for all events that have the same names in the same order."""
 
+    n: int
     slots: bytes
     pack: Callable[..., None]
-    """Writes as many floats."""
+    """Writes as many floats, `pack_slots` as many integers."""
+    pack_slots: Callable[..., None]
     inner: tuple[Any, ...]
+    """For each name, where its values are looked up, if they are."""
 
 
 MOST_SHAPES = 1000
+"""Shapes kept by a model; events of ever new names are looked up name by name."""
+
+
+def shape_of(names: Sequence[Any], known: Mapping[Any, int], inner: Sequence[Any] = ()) -> Shape | None:
+    """Return the shape of an event; None if a name is unknown or no string."""
+    if not all(type(name) is str and name in known for name in names):
+        return None
+    slots = [known[name] for name in names]
+    integers, floats = packers(len(slots))
+    packed = bytearray(8 * len(slots))
+    integers(packed, 0, *slots)
+    return Shape(len(slots), bytes(packed), floats, integers, tuple(inner[slot] for slot in slots) if inner else ())
 
 
 class Names:
     """Names in dense slots: forgetting one moves the last one into its place.
 
-    Events come with the same names again and again, so the slots of whole events are kept, until a slot moves.
+    `shapes` are those of events that have come, until a slot moves.
     """
 
-    __slots__ = ("_shapes", "names", "slots")
+    __slots__ = ("names", "shapes", "slots", "strings")
 
     def __init__(self) -> None:
         self.slots: dict[Any, int] = {}
         self.names: list[Any] = []
-        self._shapes: dict[tuple[Any, ...], Shape] = {}
+        self.shapes: dict[tuple[Any, ...], Shape] = {}
+        self.strings = True
+        """No name has been anything else."""
 
     def shape(self, names: tuple[Any, ...], inner: Sequence[Any] = ()) -> Shape | None:
-        """Return the slots of these names, and what `inner` holds for them; None if one is unknown or no string."""
-        found = self._shapes.get(names)
-        if found is None and all(type(name) is str and name in self.slots for name in names):
-            slots = [self.slots[name] for name in names]
-            integers, floats = packers(len(slots))
-            packed = bytearray(8 * len(slots))
-            integers(packed, 0, *slots)
-            found = Shape(bytes(packed), floats, tuple(inner[slot] for slot in slots) if inner else ())
-            if len(self._shapes) < MOST_SHAPES:
-                self._shapes[names] = found
+        """Return the shape of an event whose shape is not kept, and keep it."""
+        found = shape_of(names, self.slots, inner)
+        if found is not None and len(self.shapes) < MOST_SHAPES:
+            self.shapes[names] = found
         return found
 
     def __len__(self) -> int:
         return len(self.names)
 
     def add(self, name: Hashable) -> None:
+        self.strings = self.strings and type(name) is str
         self.slots[name] = len(self.names)
         self.names.append(name)
 
@@ -88,13 +100,14 @@ class Names:
         last = take_out(self.names, slot)
         if slot != last:
             self.slots[self.names[slot]] = slot
-        self._shapes.clear()
+        self.shapes.clear()
         return last
 
     def copy(self) -> "Names":
         twin = Names()
         twin.slots = self.slots.copy()
         twin.names = self.names.copy()
+        twin.strings = self.strings
         return twin
 
 
@@ -110,7 +123,19 @@ class Buffer:
     A new name gets the slot that it will have once the batch is learned; the model's own tables are not touched before.
     """
 
-    __slots__ = ("extras", "fresh", "fresh_outer", "memory", "slots", "starts", "used", "values")
+    __slots__ = (
+        "capacity",
+        "extras",
+        "for_extras",
+        "for_slots",
+        "for_values",
+        "fresh",
+        "fresh_outer",
+        "slots",
+        "starts",
+        "used",
+        "values",
+    )
 
     def __init__(self) -> None:
         self.starts: Ints = np.zeros(2, np.int64)
@@ -121,11 +146,11 @@ class Buffer:
 
     def _hold(self, capacity: int) -> None:
         """Allocate slots, extras and values; a bytearray is what is written to fastest from Python."""
-        self.memory = tuple(bytearray(8 * capacity) for _ in range(3))
-        slots, extras, values = self.memory
-        self.slots: Ints = np.frombuffer(slots, np.int64)
-        self.extras: Ints = np.frombuffer(extras, np.int64)
-        self.values: Floats = np.frombuffer(values, np.float64)
+        self.capacity = capacity
+        self.for_slots, self.for_extras, self.for_values = (bytearray(8 * capacity) for _ in range(3))
+        self.slots: Ints = np.frombuffer(self.for_slots, np.int64)
+        self.extras: Ints = np.frombuffer(self.for_extras, np.int64)
+        self.values: Floats = np.frombuffer(self.for_values, np.float64)
 
     def clear(self) -> None:
         self.used = 0
@@ -137,9 +162,9 @@ class Buffer:
     def room(self, n: int) -> int:
         """Make room for a row of `n` entries; return the byte where it starts."""
         stop = self.used + n
-        if stop > len(self.slots):
+        if stop > self.capacity:
             old = self.slots, self.extras, self.values
-            self._hold(max(stop, 2 * len(self.slots)))
+            self._hold(max(stop, 2 * self.capacity))
             for array, before in zip((self.slots, self.extras, self.values), old, strict=True):
                 array[: self.used] = before[: self.used]
         return 8 * self.used
@@ -156,11 +181,11 @@ class Buffer:
         n = len(slots)
         start = self.room(n)
         integers, floats = packers(n)
-        integers(self.memory[0], start, *slots)
+        integers(self.for_slots, start, *slots)
         if extras is not None:
-            integers(self.memory[1], start, *extras)
+            integers(self.for_extras, start, *extras)
         if values is not None:
-            floats(self.memory[2], start, *values)
+            floats(self.for_values, start, *values)
         self.end_row(row, n)
 
     def resolve(self, names: Names, slots: list[int], unknown: list[tuple[int, Any]], learn: bool) -> None:

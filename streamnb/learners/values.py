@@ -1,7 +1,6 @@
 """What a name, a label, a number, a category and a weight may be, and their one canonical form."""
 
-import math
-from collections.abc import Collection, Hashable, Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -19,15 +18,8 @@ _LARGEST_INTEGER = int(LARGEST_NUMBER)
 NUMBERS = frozenset({float, int})
 NAMES = frozenset({str, int})
 """The usual types, which need no second look."""
-_SURELY_SMALL = LARGEST_NUMBER / 10
-
-
-def is_small(values: Collection[float]) -> bool:
-    """Whether numbers are certainly finite and within the limits: their Euclidean norm bounds each of them."""
-    try:
-        return math.hypot(*values) <= _SURELY_SMALL
-    except OverflowError:  # an integer beyond every float
-        return False
+SMALL_NORM = LARGEST_NUMBER / 10
+"""A Euclidean norm up to this bounds each number, and rules out NaN; beyond it each is looked at."""
 
 
 def finite_number(value: object) -> float | int | None:

@@ -13,7 +13,7 @@ import numpy as np
 from streamnb.learners.kernels.answer import answer_one, learn_class
 from streamnb.learners.kernels.counts import EVENTS, WIDTH, is_known, widen
 from streamnb.learners.kernels.jit import inlined, jit
-from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, start_sums
+from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, only_read, start_sums
 from streamnb.learners.kernels.sums import FACTORS, LARGEST_FACTOR, SMALLEST_FACTOR, fixed, unfixed
 from streamnb.learners.kernels.types import Floats, Ints
 
@@ -200,6 +200,7 @@ def read_row(
     marks: Ints,
     work: Floats,
     absent: Ints,
+    settled: bool,
 ) -> int:
     """Add log P(on and off | class) of one event to `sums[class]`; return how many of its features were never learned.
 
@@ -218,7 +219,7 @@ def read_row(
         work[1, c] = 1.0
     for i in range(start, stop):
         slot = slots[i]
-        if not is_known(features, scalars, slot):
+        if slot < 0 or not (settled or is_known(features, scalars, slot)):
             unseen += 1
             continue
         if values[i] == 0.0:
@@ -300,6 +301,7 @@ def predict_learn(
     """Read every row, and learn those that have a label."""
     work = np.empty((3, n_classes))
     absent = np.empty((3, n_classes), np.int64)
+    settled = only_read(events, n_rows)
     if first == 1:
         start_sums(sums, unseen, n_rows)
     for i in range(n_rows):
@@ -307,7 +309,7 @@ def predict_learn(
         read_with(scalars, cache, read)
         unseen[i] += read_row(
             counts, features, totals, scalars, bins, listed, cache, alpha, read, n_classes,
-            slots, values, starts[i], starts[i + 1], sums[i], unseen, work, absent,
+            slots, values, starts[i], starts[i + 1], sums[i], unseen, work, absent, settled,
         )  # fmt: skip
         if events[i, LABEL] >= 0.0:
             if events[i, SHIFT] != 1.0:
@@ -376,7 +378,7 @@ def predict_one(
     read_with(scalars, cache, read)
     marks[0] = read_row(
         counts, features, totals, scalars, bins, listed, cache, alpha, read, len(order),
-        slots, values, 0, n_entries, sums[0], marks, work, absent,
+        slots, values, 0, n_entries, sums[0], marks, work, absent, True,
     )  # fmt: skip
     return answer_one(classes, order, prior, alpha, read, sums, marks, probabilities)
 

@@ -11,7 +11,7 @@ from streamnb.learners.kernels import counts as multinomial
 from streamnb.learners.kernels.answer import answer_one
 from streamnb.learners.kernels.counts import is_known
 from streamnb.learners.kernels.jit import inlined, jit
-from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, start_sums
+from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, only_read, start_sums
 from streamnb.learners.kernels.sums import FACTORS, SMALLEST_FACTOR, fixed, unfixed
 from streamnb.learners.kernels.types import Floats, Ints
 
@@ -106,6 +106,7 @@ def read_row(
     marks: Ints,
     work: Floats,
     norms: Floats,
+    settled: bool,
 ) -> int:
     """Add the complement's weights of one event to `sums[class]`; return how many tokens were never learned.
 
@@ -121,7 +122,7 @@ def read_row(
         work[1, c] = 1.0
     for k in range(start, stop):
         slot = slots[k]
-        if not is_known(features, scalars, slot):
+        if slot < 0 or not (settled or is_known(features, scalars, slot)):
             unseen += 1
             continue
         f = values[k]
@@ -188,13 +189,14 @@ def predict_learn(
     work = np.empty((5, n_classes))
     norms = np.zeros((2, n_classes))
     fresh = 1
+    settled = only_read(events, n_rows)
     if first == 1:
         start_sums(sums, unseen, n_rows)
     for i in range(n_rows):
         read = events[i, READ]
         unseen[i] += read_row(
             counts, features, groups, scalars, alpha, norm, read, order, n_slots, n_classes,
-            slots, values, starts[i], starts[i + 1], fresh, sums[i], unseen, work, norms,
+            slots, values, starts[i], starts[i + 1], fresh, sums[i], unseen, work, norms, settled,
         )  # fmt: skip
         fresh = 0
         if events[i, LABEL] >= 0.0:
@@ -233,6 +235,6 @@ def predict_one(
     start_sums(sums, marks, 1)
     marks[0] = read_row(
         counts, features, groups, scalars, alpha, norm, read, order, n_slots, len(order),
-        slots, values, 0, n_entries, 1, sums[0], marks, work, norms,
+        slots, values, 0, n_entries, 1, sums[0], marks, work, norms, True,
     )  # fmt: skip
     return answer_one(classes, order, prior, alpha, read, sums, marks, probabilities)

@@ -20,6 +20,7 @@ from streamnb.learners.kernels.layout import (
     READ,
     SHIFT,
     WEIGHT,
+    only_read,
     start_sums,
 )
 from streamnb.learners.kernels.sums import (
@@ -346,10 +347,7 @@ def predict_learn(
     """Read every row, and learn those that have a label."""
     if first == 1:
         start_sums(sums, unseen, n_rows)
-    learned = 0
-    for i in range(n_rows):
-        learned += events[i, LABEL] >= 0.0
-    if n_rows > 1 and learned == 0 and n_classes > 0:
+    if n_rows > 1 and n_classes > 0 and only_read(events, n_rows):
         read_rows(
             cells, cache, var_smoothing, ddof, n_classes, n_rows, starts, slots, values, events, sums, unseen
         )  # fmt: skip
