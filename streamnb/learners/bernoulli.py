@@ -100,7 +100,7 @@ class BernoulliBlock(Block):
     def fill_sparse(self, buffer: Buffer, X: Any, learned: Array) -> None:
         if self.binarize < 0.0:
             raise ValueError(f"binarize={self.binarize!r} would turn on what a sparse matrix does not store")
-        starts, columns, values = stored_in(X, self._allowed, "bernoulli", ALLOWED)
+        starts, columns, values = stored_in(X, -LARGEST_NUMBER, "bernoulli", ALLOWED)
         stored = starts, columns, (values > self.binarize).astype(np.float64)
         self.columns.fill(buffer, self.names.slots, len(self.names), None, X.shape[1], stored, learned)
 

@@ -117,7 +117,7 @@ class CountsBlock(Block):
         self.columns.fill(buffer, self.slots_of[0], len(self.keys), 0, width, stored_of(table), learned)
 
     def fill_sparse(self, buffer: Buffer, X: Any, learned: Array) -> None:
-        stored = stored_in(X, self._allowed, "count", ALLOWED)
+        stored = stored_in(X, 0.0, "count", ALLOWED)
         self.columns.fill(buffer, self.slots_of[0], len(self.keys), 0, X.shape[1], stored, learned)
 
     def push(self, buffer: Buffer, row: int, entries: Entries, learn: bool) -> None:
