@@ -1,6 +1,7 @@
 """The Bernoulli block: features that are on or off."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from math import hypot
 from typing import Any, Self
 
 import numpy as np
@@ -11,8 +12,17 @@ from streamnb.learners.kernels import bernoulli as kernel
 from streamnb.learners.kernels.bernoulli import BINS
 from streamnb.learners.kernels.counts import COLUMN, EVENTS, WIDTH
 from streamnb.learners.kernels.types import Array, Floats, Ints
-from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, grown
-from streamnb.learners.values import LARGEST_NUMBER, finite_number, plain_name, refusal, sort_key
+from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, Shape, StructError, grown, packers, shape_of
+from streamnb.learners.values import (
+    LARGEST_NUMBER,
+    NAMES,
+    NUMBERS,
+    SMALL_NORM,
+    finite_number,
+    plain_name,
+    refusal,
+    sort_key,
+)
 
 ALLOWED = "real numbers up to 1e120 in magnitude and booleans (absent or None: off)"
 HELD = 1.0 + 1e-9
@@ -23,6 +33,7 @@ class BernoulliBlock(Block):
     """`counts[slot, class]`, `features[slot, field]`, `totals[class + 1, 0]`; the rest only caches what these say."""
 
     kind = "bernoulli"
+    usual = NUMBERS | {bool}
     takes_arrays = True
     presents_columns = True
     n_arrays = 3
@@ -89,7 +100,7 @@ class BernoulliBlock(Block):
     def fill_sparse(self, buffer: Buffer, X: Any, learned: Array) -> None:
         if self.binarize < 0.0:
             raise ValueError(f"binarize={self.binarize!r} would turn on what a sparse matrix does not store")
-        starts, columns, values = stored_in(X, self._allowed, "bernoulli", ALLOWED)
+        starts, columns, values = stored_in(X, -LARGEST_NUMBER, "bernoulli", ALLOWED)
         stored = starts, columns, (values > self.binarize).astype(np.float64)
         self.columns.fill(buffer, self.names.slots, len(self.names), None, X.shape[1], stored, learned)
 
@@ -98,6 +109,44 @@ class BernoulliBlock(Block):
         if unknown:
             buffer.resolve(self.names, slots, unknown, learn)
         buffer.push(row, slots, None, values)
+
+    def shape(self, names: tuple[Any, ...]) -> Shape | None:
+        return shape_of(names, self.names.slots)
+
+    def write(self, buffer: Buffer, shape: Shape, values: Collection[Any]) -> int:
+        n = shape.n
+        if not self._write_values(buffer, n, values):
+            return -1
+        start = buffer.room(n)
+        buffer.for_slots[start : start + 8 * n] = shape.slots
+        return n
+
+    def write_event(self, buffer: Buffer, x: dict[Any, Any]) -> int:
+        values = x.values()
+        n = len(x)
+        if not (
+            self.usual.issuperset(map(type, values))
+            and (self.names.strings or NAMES.issuperset(map(type, x)))  # True would pass for 1, but for no string
+            and self._write_values(buffer, n, values)
+        ):
+            return -1
+        try:
+            packers(n)[0](buffer.for_slots, buffer.room(n), *map(self.names.slots.get, x))
+        except StructError:  # a name that is not known
+            return -1
+        return n
+
+    def _write_values(self, buffer: Buffer, n: int, values: Collection[Any]) -> bool:
+        """Write the values after the last row; False if one may be too large."""
+        try:
+            if not hypot(*values) <= SMALL_NORM:
+                return False
+        except OverflowError:  # an integer beyond every float
+            return False
+        threshold = self.binarize
+        start = buffer.room(n)
+        packers(n)[1](buffer.for_values, start, *[value > threshold for value in values])
+        return True
 
     def settle(self, buffer: Buffer, n_classes: int) -> None:
         start = len(self.names)
@@ -129,6 +178,21 @@ class BernoulliBlock(Block):
             len(self.names), batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.values, batch.events,
         )  # fmt: skip
         self.columns.learned(batch)
+
+    def predict_one(
+        self, buffer: Buffer, n_entries: int, classes: Floats, order: Ints, prior: int, read: float, sums: Sums
+    ) -> int:
+        return kernel.predict_one(
+            self.counts, self.features_, self.totals, self.scalars, self.bins, self.listed, self.cache, self.alpha,
+            buffer.slots, buffer.values, n_entries,
+            classes, order, prior, read, sums.sums, sums.unseen, sums.probabilities,
+        )  # fmt: skip
+
+    def learn_one(self, buffer: Buffer, n_entries: int, classes: Floats, order: Ints, label: int, w: float) -> None:
+        kernel.learn_one(
+            self.counts, self.features_, self.totals, self.scalars, self.bins, self.listed, self.cache,
+            len(self.names.names), len(order), buffer.slots, buffer.values, n_entries, classes, label, w,
+        )  # fmt: skip
 
     def fold(self) -> None:
         """Count the rows of arrays on each of their columns, as if their names had been given."""

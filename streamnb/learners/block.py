@@ -1,7 +1,7 @@
 """What every likelihood block can do: the machinery of a model runs over a list of these."""
 
 import abc
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self, TypeAlias
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from streamnb.learners.kernels.layout import SUM_FIELDS
 from streamnb.learners.kernels.types import Array, Floats, Ints
-from streamnb.learners.tables import Buffer
+from streamnb.learners.tables import Buffer, Names, Shape
 
 Entries: TypeAlias = tuple[list[int], list[int] | None, list[float] | None, list[Any]]
 """One event as one block sees it: slots (-1: not known), what goes with each, values, and the names of the -1s."""
@@ -63,6 +63,7 @@ class Block(abc.ABC):
     """One likelihood block: raw sufficient statistics of some features, per class, and how they are read."""
 
     kind: str
+    names: Names
     n_arrays: int
     """How many arrays `dump` returns."""
 
@@ -81,6 +82,28 @@ class Block(abc.ABC):
     def push(self, buffer: Buffer, row: int, entries: Entries, learn: bool) -> None:
         """Append a validated event to a batch."""
 
+    usual: frozenset[type]
+    """The types of values that `write` takes."""
+
+    @abc.abstractmethod
+    def shape(self, names: tuple[Any, ...]) -> Shape | None:
+        """Look names up, and keep the shape if events of this kind repeat; None if one is not known, or no string."""
+
+    @abc.abstractmethod
+    def write(self, buffer: Buffer, shape: Shape, values: Collection[Any]) -> int:
+        """Write values of the usual types after the last row of a batch, `buffer.end_row` makes them the next one.
+
+        Return how many entries there are; -1, and `encode` is due, if a value needs a second look.
+        """
+
+    def write_event(self, buffer: Buffer, x: dict[Any, Any]) -> int:
+        """Do so with an event whose features all belong to this block; -1 also if a name needs a second look."""
+        names, values = tuple(x), x.values()
+        shape = self.names.shapes.get(names) or self.shape(names)
+        if shape is None or not self.usual.issuperset(map(type, values)):
+            return -1
+        return self.write(buffer, shape, values)
+
     @abc.abstractmethod
     def settle(self, buffer: Buffer, n_classes: int) -> None:
         """Take up the batch's new names, and make room for them and for this many classes."""
@@ -92,6 +115,16 @@ class Block(abc.ABC):
     @abc.abstractmethod
     def learn(self, buffer: Buffer, batch: Batch) -> None:
         """Learn each row that has a label, in order."""
+
+    @abc.abstractmethod
+    def predict_one(
+        self, buffer: Buffer, n_entries: int, classes: Floats, order: Ints, prior: int, read: float, sums: Sums
+    ) -> int:
+        """Read the event at the start of a buffer and finish its answer; return the best column."""
+
+    @abc.abstractmethod
+    def learn_one(self, buffer: Buffer, n_entries: int, classes: Floats, order: Ints, label: int, w: float) -> None:
+        """Learn the event at the start of a buffer, and its class; names and label are known."""
 
     @abc.abstractmethod
     def check_unlearn(self, entries: Entries, label: int, w: float, last: bool) -> None:

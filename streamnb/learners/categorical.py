@@ -1,6 +1,6 @@
 """The categorical block: how often each value of a feature came with each class."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -9,8 +9,8 @@ from streamnb.learners.block import Batch, Block, Entries, Likelihood, Sums
 from streamnb.learners.kernels import categorical as kernel
 from streamnb.learners.kernels.categorical import AMOUNT, EVENTS
 from streamnb.learners.kernels.types import Array, Floats, Ints
-from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, grown, take_out
-from streamnb.learners.values import Category, plain_category, plain_name, refusal, sort_key
+from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, Shape, StructError, grown, take_out
+from streamnb.learners.values import NUMBERS, Category, plain_category, plain_name, refusal, sort_key
 
 ALLOWED = "strings, booleans and finite numbers up to 1e120 in magnitude (missing: absent, None or NaN)"
 _TRUE, _FALSE = ("true",), ("false",)
@@ -29,6 +29,7 @@ class CategoricalBlock(Block):
     """`cells[feature, class + 1, (n, events)]` and `values[slot, class + 1, (count, events)]`; see the kernel."""
 
     kind = "categorical"
+    usual = NUMBERS | {str}
     takes_arrays = True
     n_arrays = 4
 
@@ -114,6 +115,19 @@ class CategoricalBlock(Block):
             buffer.resolve_pairs(self.names, len(self.keys), slots, extras, entries, learn)
         return np.array(slots, np.int64), np.array(extras, np.int64), missing
 
+    def shape(self, names: tuple[Any, ...]) -> Shape | None:
+        return self.names.shape(names, self.slots_of)
+
+    def write(self, buffer: Buffer, shape: Shape, values: Collection[Any]) -> int:
+        n = shape.n
+        start = 8 * buffer.used if buffer.used + n <= buffer.capacity else buffer.room(n)
+        try:
+            shape.pack_slots(buffer.for_slots, start, *map(dict.get, shape.inner, values))
+        except StructError:  # a category that is not known
+            return -1
+        buffer.for_extras[start : start + 8 * n] = shape.slots
+        return n
+
     def settle(self, buffer: Buffer, n_classes: int) -> None:
         for name in buffer.fresh_outer:
             self._add_feature(name)
@@ -145,6 +159,25 @@ class CategoricalBlock(Block):
             self.cells, self.values, len(self.names), len(self.keys), batch.n_classes, batch.n_rows,
             buffer.starts, buffer.slots, buffer.extras, batch.events,
         )  # fmt: skip
+
+    def predict_one(
+        self, buffer: Buffer, n_entries: int, classes: Floats, order: Ints, prior: int, read: float, sums: Sums
+    ) -> int:
+        return kernel.predict_one(
+            self.cells, self.values, self.alpha, self.smooth, buffer.slots, buffer.extras, n_entries,
+            classes, order, prior, read, sums.sums, sums.unseen, sums.probabilities,
+        )  # fmt: skip
+
+    def learn_one(
+        self,
+        buffer: Buffer,
+        n_entries: int,
+        classes: Floats,
+        order: Ints,  # noqa: ARG002
+        label: int,
+        w: float,
+    ) -> None:
+        kernel.learn_one(self.cells, self.values, buffer.slots, buffer.extras, n_entries, classes, label, w)
 
     def check_unlearn(self, entries: Entries, label: int, w: float, last: bool) -> None:
         slots, extras, _, _ = entries

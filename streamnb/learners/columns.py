@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from streamnb.learners.block import Batch
+from streamnb.learners.kernels import arrays as kernel
 from streamnb.learners.kernels.counts import NO_COLUMN
 from streamnb.learners.kernels.layout import LABEL, WIDE
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.tables import Buffer
-from streamnb.learners.values import refusal
+from streamnb.learners.values import LARGEST_NUMBER, refusal
 
 
 class Columns:
@@ -62,7 +63,7 @@ class Columns:
         n_slots: int,
         outer: int | None,
         width: int,
-        stored: tuple[Ints, Ints, Floats],
+        stored: tuple[Ints, Array, Floats],
         learned: Array,
     ) -> None:
         """Make a batch of the stored entries of an array: starts of the rows, columns and values."""
@@ -71,7 +72,9 @@ class Columns:
             slots = buffer.look_up(known, n_slots, range(width), [True] * width, outer)
         else:
             slots = self._slots_below(width, known)
-        buffer.take(starts, slots[columns], values)
+        places = np.empty(len(columns), np.int64)
+        kernel.slots_at(columns, slots, places)
+        buffer.take(starts, places, values)
 
     def _slots_below(self, width: int, known: dict[Any, int]) -> Ints:
         """Return the slots of the columns, -1 where they have none; kept until a name is added or moved."""
@@ -89,10 +92,10 @@ def stored_of(values: Array) -> tuple[Ints, Ints, Floats]:
     return starts, columns.astype(np.int64), values[places, columns].astype(np.float64)
 
 
-def stored_in(X: Any, check: Callable[[Array], Array], block: str, allowed: str) -> tuple[Ints, Ints, Floats]:
+def stored_in(X: Any, least: float, block: str, allowed: str) -> tuple[Ints, Array, Floats]:
     """Return starts, columns and values of a sparse matrix with each cell stored once.
 
-    Refuse values that `check` does.
+    Refuse values below `least` and those that no block takes.
     """
     matrix = X.tocsr()
     if not matrix.has_canonical_format:
@@ -100,12 +103,11 @@ def stored_in(X: Any, check: Callable[[Array], Array], block: str, allowed: str)
         matrix.sum_duplicates()
     if matrix.dtype.kind not in "iuf":
         raise refusal(block, "of a sparse matrix", matrix.dtype, allowed)
-    values = matrix.data.astype(np.float64)
-    good = check(values)
-    if not good.all():
-        place = int(np.flatnonzero(~good)[0])
+    values = np.ascontiguousarray(matrix.data, np.float64)
+    place = kernel.first_outside(values, least, LARGEST_NUMBER)
+    if place >= 0:
         raise refusal(block, int(matrix.indices[place]), float(values[place]), allowed)
-    return matrix.indptr.astype(np.int64), matrix.indices.astype(np.int64), values
+    return matrix.indptr.astype(np.int64), np.ascontiguousarray(matrix.indices), values
 
 
 def dense_check(

@@ -1,6 +1,6 @@
 """The counts block: token counts in one or more groups, each a multinomial; and the same counts read by complement."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Self
 
 import numpy as np
@@ -11,8 +11,18 @@ from streamnb.learners.kernels import complement
 from streamnb.learners.kernels import counts as kernel
 from streamnb.learners.kernels.counts import COLUMN, DF, EVENTS, GROUP, WIDTH, N
 from streamnb.learners.kernels.types import Array, Floats, Ints
-from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, grown, take_out
-from streamnb.learners.values import LARGEST_NUMBER, finite_number, plain_name, refusal, sort_key
+from streamnb.learners.tables import (
+    FIRST_CAPACITY,
+    Buffer,
+    Names,
+    Shape,
+    StructError,
+    grown,
+    packers,
+    shape_of,
+    take_out,
+)
+from streamnb.learners.values import LARGEST_NUMBER, NAMES, NUMBERS, finite_number, plain_name, refusal, sort_key
 
 ALLOWED = "real numbers from 0 to 1e120 (absent or None: 0)"
 WEIGHTINGS = ("tf", "log1p", "tfidf")
@@ -25,6 +35,7 @@ class CountsBlock(Block):
     """
 
     kind = "counts"
+    usual = NUMBERS
     takes_arrays = True
     presents_columns = True
     n_arrays = 4
@@ -36,6 +47,7 @@ class CountsBlock(Block):
         self.names = Names()
         self.names.add(None)
         self.slots_of: list[dict[Any, int]] = [{}]
+        self.strings = True
         self.keys: list[tuple[Any, Any]] = []
         self.columns = Columns()
         self.counts: Floats = np.zeros((FIRST_CAPACITY, 2))
@@ -105,7 +117,7 @@ class CountsBlock(Block):
         self.columns.fill(buffer, self.slots_of[0], len(self.keys), 0, width, stored_of(table), learned)
 
     def fill_sparse(self, buffer: Buffer, X: Any, learned: Array) -> None:
-        stored = stored_in(X, self._allowed, "count", ALLOWED)
+        stored = stored_in(X, 0.0, "count", ALLOWED)
         self.columns.fill(buffer, self.slots_of[0], len(self.keys), 0, X.shape[1], stored, learned)
 
     def push(self, buffer: Buffer, row: int, entries: Entries, learn: bool) -> None:
@@ -114,6 +126,47 @@ class CountsBlock(Block):
         if unknown:
             buffer.resolve_pairs(self.names, len(self.keys), slots, extras, unknown, learn)
         buffer.push(row, slots, extras, values)
+
+    def shape(self, names: tuple[Any, ...]) -> Shape | None:
+        return shape_of(names, self.slots_of[0])
+
+    def write(self, buffer: Buffer, shape: Shape, values: Collection[Any]) -> int:
+        n = shape.n
+        if not self._write_values(buffer, n, values):
+            return -1
+        start = buffer.room(n)
+        buffer.for_slots[start : start + 8 * n] = shape.slots
+        return n
+
+    def write_event(self, buffer: Buffer, x: dict[Any, Any]) -> int:
+        values = x.values()
+        n = len(x)
+        if not (
+            self.usual.issuperset(map(type, values))
+            and (self.strings or NAMES.issuperset(map(type, x)))  # True would pass for 1, but for no string
+            and self._write_values(buffer, n, values)
+        ):
+            return -1
+        try:
+            packers(n)[0](buffer.for_slots, buffer.room(n), *map(self.slots_of[0].get, x))
+        except StructError:  # a name that is not known
+            return -1
+        return n
+
+    @staticmethod
+    def _write_values(buffer: Buffer, n: int, values: Collection[Any]) -> bool:
+        """Write the values, all of group 0, after the last row; False if one may be negative or too large."""
+        start = buffer.room(n)
+        try:
+            small = bytes(values)  # whole numbers up to 255 need no other check, and are read faster
+        except (TypeError, ValueError):
+            if not (min(values) >= 0 and sum(values) <= LARGEST_NUMBER):
+                return False
+            packers(n)[1](buffer.for_values, start, *values)
+        else:
+            buffer.values[buffer.used : buffer.used + n] = np.frombuffer(small, np.uint8)
+        buffer.for_extras[start : start + 8 * n] = bytes(8 * n)
+        return True
 
     def settle(self, buffer: Buffer, n_classes: int) -> None:
         start = len(self.keys)
@@ -128,6 +181,7 @@ class CountsBlock(Block):
         self.slots_of.append({})
 
     def _add_token(self, group: int, token: Any) -> None:
+        self.strings = self.strings and type(token) is str
         self.slots_of[group][token] = len(self.keys)
         self.keys.append((self.names.names[group], token))
 
@@ -154,6 +208,29 @@ class CountsBlock(Block):
             buffer.starts, buffer.slots, buffer.values, batch.events,
         )  # fmt: skip
         self.columns.learned(batch)
+
+    def predict_one(
+        self, buffer: Buffer, n_entries: int, classes: Floats, order: Ints, prior: int, read: float, sums: Sums
+    ) -> int:
+        return kernel.predict_one(
+            self.counts, self.features_, self.groups, self.scalars, self.alpha, self.smooth, self.weighting,
+            buffer.slots, buffer.extras, buffer.values, n_entries,
+            classes, order, prior, read, sums.sums, sums.unseen, sums.probabilities,
+        )  # fmt: skip
+
+    def learn_one(
+        self,
+        buffer: Buffer,
+        n_entries: int,
+        classes: Floats,
+        order: Ints,  # noqa: ARG002
+        label: int,
+        w: float,
+    ) -> None:
+        kernel.learn_one(
+            self.counts, self.features_, self.groups, self.scalars, len(self.keys),
+            buffer.slots, buffer.values, n_entries, classes, label, w,
+        )  # fmt: skip
 
     def fold(self) -> None:
         """Count the rows of arrays on each of their columns, as if their names had been given."""
@@ -328,6 +405,15 @@ class ComplementBlock(CountsBlock):
             batch.events, sums.first, sums.sums, sums.unseen,
         )  # fmt: skip
         self.columns.learned(batch)
+
+    def predict_one(
+        self, buffer: Buffer, n_entries: int, classes: Floats, order: Ints, prior: int, read: float, sums: Sums
+    ) -> int:
+        return complement.predict_one(
+            self.counts, self.features_, self.groups, self.scalars, self.alpha, self.norm, len(self.keys),
+            buffer.slots, buffer.values, n_entries,
+            classes, order, prior, read, sums.sums, sums.unseen, sums.probabilities,
+        )  # fmt: skip
 
     def table(self, labels: list[Any], order: Ints, read: float) -> Iterable[Likelihood]:
         """Yield the complement's share of each token: small where the token speaks for the class."""

@@ -162,10 +162,9 @@ def _label_slots(
     learned = weights > 0.0
     # the label of an event of weight 0 is refused like any other, but not learned
     slots = np.empty(len(distinct), np.int64)
-    used = set(inverse[learned].tolist())
     for i, y in enumerate(distinct):
         slot, label = model.label_slot(y, rows.fresh_labels)
-        if slot < 0 and i in used:
+        if slot < 0 and learned[inverse == i].any():
             slot = rows.fresh_labels[label] = len(model.labels) + len(rows.fresh_labels)
         slots[i] = slot
     return np.where(learned, slots[inverse], -1), weights

@@ -1,7 +1,8 @@
 """The Gaussian block: moments per feature and class."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from fractions import Fraction
+from math import hypot
 from typing import Any, Self
 
 import numpy as np
@@ -24,8 +25,8 @@ from streamnb.learners.kernels.gaussian import (
     N,
 )
 from streamnb.learners.kernels.types import Array, Floats, Ints
-from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, grown
-from streamnb.learners.values import LARGEST_NUMBER, finite_number, plain_name, refusal, sort_key
+from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, Shape, grown
+from streamnb.learners.values import LARGEST_NUMBER, NUMBERS, SMALL_NORM, finite_number, plain_name, refusal, sort_key
 
 ALLOWED = "real numbers up to 1e120 in magnitude (missing: absent, None or NaN)"
 
@@ -39,6 +40,7 @@ class GaussianBlock(Block):
     """`cells[feature, class + 1, field]`, column 0 over all classes; `cache` only holds what they say."""
 
     kind = "gaussian"
+    usual = NUMBERS
     takes_arrays = True
     n_arrays = 1
 
@@ -107,6 +109,21 @@ class GaussianBlock(Block):
             buffer.resolve(self.names, slots, unknown, learn)
         buffer.push(row, slots, None, values)
 
+    def shape(self, names: tuple[Any, ...]) -> Shape | None:
+        return self.names.shape(names)
+
+    def write(self, buffer: Buffer, shape: Shape, values: Collection[Any]) -> int:
+        n = shape.n
+        start = 8 * buffer.used if buffer.used + n <= buffer.capacity else buffer.room(n)
+        try:
+            if not hypot(*values) <= SMALL_NORM:
+                return -1
+            shape.pack(buffer.for_values, start, *values)
+        except OverflowError:  # an integer beyond every float
+            return -1
+        buffer.for_slots[start : start + 8 * n] = shape.slots
+        return n
+
     def settle(self, buffer: Buffer, n_classes: int) -> None:
         for name in buffer.fresh:
             self.names.add(name)
@@ -123,6 +140,28 @@ class GaussianBlock(Block):
         kernel.learn(
             self.cells, self.cache, len(self.names.names), batch.n_classes, batch.n_rows,
             buffer.starts, buffer.slots, buffer.values, batch.events,
+        )  # fmt: skip
+
+    def predict_one(
+        self, buffer: Buffer, n_entries: int, classes: Floats, order: Ints, prior: int, read: float, sums: Sums
+    ) -> int:
+        return kernel.predict_one(
+            self.cells, self.cache, self.var_smoothing, self.ddof, buffer.slots, buffer.values, n_entries,
+            classes, order, prior, read, sums.sums, sums.unseen, sums.probabilities,
+        )  # fmt: skip
+
+    def learn_one(
+        self,
+        buffer: Buffer,
+        n_entries: int,
+        classes: Floats,
+        order: Ints,  # noqa: ARG002
+        label: int,
+        w: float,
+    ) -> None:
+        kernel.learn_one(
+            self.cells, self.cache, len(self.names.names), buffer.slots, buffer.values, n_entries,
+            classes, label, w,
         )  # fmt: skip
 
     def check_unlearn(self, entries: Entries, label: int, w: float, last: bool) -> None:

@@ -1,7 +1,8 @@
 """The learner for events whose features are of several kinds."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,10 +12,21 @@ from streamnb.learners.block import Block, Entries
 from streamnb.learners.categorical import CategoricalBlock
 from streamnb.learners.counts import WEIGHTINGS, CountsBlock
 from streamnb.learners.gaussian import GaussianBlock
+from streamnb.learners.kernels import mixed as kernel
 from streamnb.learners.model import Model
 from streamnb.learners.nb import UNSEEN, Priors
+from streamnb.learners.tables import MOST_SHAPES, Buffer, Shape
 from streamnb.learners.text import Tokenizer
-from streamnb.learners.values import Label, as_items, as_json, finite_number, plain_name, refusal, sort_key
+from streamnb.learners.values import (
+    LARGEST_WEIGHT,
+    Label,
+    as_items,
+    as_json,
+    finite_number,
+    plain_name,
+    refusal,
+    sort_key,
+)
 
 KINDS = ("gaussian", "categorical", "bernoulli", "counts", "text")
 ALLOWED = "numbers, strings, booleans and lists of strings (missing: absent or None)"
@@ -28,6 +40,15 @@ KIND_OF_TYPE: dict[type, str] = {
     tuple: "tokens",
 }
 """The usual types; the others are looked at in `_kind_of`."""
+
+
+class Part(NamedTuple):
+    """What one block takes of an event, the same for all events of the same names and types."""
+
+    place: int
+    block: Block
+    shape: Shape
+    pick: Callable[[list[Any]], Collection[Any]]
 
 
 class MixedNB(Model):
@@ -100,6 +121,113 @@ class MixedNB(Model):
     def _bind(self) -> None:
         for block in self.blocks:
             self.__dict__["_" + block.kind] = block
+        four: tuple[Block, ...] = (self._gaussian, self._categorical, self._bernoulli, self._counts)
+        self._block_of = {block.kind: block for block in self.blocks}
+        self._none = [0 if block in self.blocks else -1 for block in four]
+        self._places = {block.kind: place for place, block in enumerate(four)}
+        self._buffers = [Buffer() for _ in four]
+        self._plans: dict[tuple[Any, ...], list[Part]] = {}
+
+    def names_moved(self) -> None:
+        self._plans.clear()
+
+    # -- events whose features are known and of the usual types -----------------------------------------------
+
+    def write(self, buffers: Sequence[Buffer], x: Any) -> Sequence[int] | None:
+        if type(x) is not dict:
+            return None
+        used = iter(buffers)
+        four = [self._buffers[place] if n < 0 else next(used) for place, n in enumerate(self._none)]
+        written = self._write(four, x)
+        return None if written is None else [n for n in written if n >= 0]
+
+    def _write(self, buffers: Sequence[Buffer], x: dict[Any, Any]) -> list[int] | None:
+        """Write an event to the buffers of the four blocks; return their entries, -1 where the model has no block."""
+        key = (*x, *map(type, x.values()))
+        plan = self._plans.get(key)
+        if plan is None:
+            plan = self._plan(x)
+            if plan is None:
+                return None
+            if len(self._plans) < MOST_SHAPES:
+                self._plans[key] = plan
+        values = [*x.values()]
+        written = self._none.copy()
+        for place, block, shape, pick in plan:
+            n = written[place] = block.write(buffers[place], shape, pick(values))
+            if n < 0:
+                return None
+        return written
+
+    def _plan(self, x: dict[Any, Any]) -> "list[Part] | None":
+        """Return which block takes which values of events like this one; None if they need `encode`."""
+        positions: dict[str, list[int]] = {}
+        names = list(x)
+        for position, (name, value) in enumerate(x.items()):
+            kind = self._kinds.get(name) if type(name) is str else "text"
+            if kind is None:
+                if not self._auto:
+                    continue
+                kind = KIND_OF_TYPE.get(type(value), "text")
+            if kind not in self._block_of or type(value) not in self._block_of[kind].usual:
+                return None
+            positions.setdefault(kind, []).append(position)
+        plan = []
+        for kind, some in positions.items():
+            block = self._block_of[kind]
+            shape = block.shape(tuple(names[position] for position in some))
+            if shape is None:
+                return None
+            pick = itemgetter(*some) if len(some) > 1 else itemgetter(slice(some[0], some[0] + 1))
+            plan.append(Part(self._places[kind], block, shape, pick))
+        return plan
+
+    def learn_one(self, x: Any, y: Any, w: float = 1.0, t: float | None = None) -> None:
+        """Learn one event of weight `w` >= 0 at event time `t` (seconds; None: the latest learned)."""
+        written = None if self.forgets or type(x) is not dict else self._write(self._buffers, x)
+        label = -1 if written is None else self.known_label(y)
+        if written is None or label < 0 or t is not None or type(w) is not float or not 0.0 < w <= LARGEST_WEIGHT:
+            super().learn_one(x, y, w, t)
+            return
+        numbers, categories, flags, tokens = self._gaussian, self._categorical, self._bernoulli, self._counts
+        for_numbers, for_categories, for_flags, for_tokens = self._buffers
+        n_numbers, n_categories, n_flags, n_tokens = written
+        kernel.learn_one(
+            numbers.cells, numbers.cache, len(numbers.names.names), n_numbers, for_numbers.slots, for_numbers.values,
+            categories.cells, categories.values, n_categories, for_categories.slots, for_categories.extras,
+            flags.counts, flags.features_, flags.totals, flags.scalars, flags.bins, flags.listed, flags.cache,
+            len(flags.names.names), n_flags, for_flags.slots, for_flags.values,
+            tokens.counts, tokens.features_, tokens.groups, tokens.scalars, len(tokens.keys), n_tokens,
+            for_tokens.slots, for_tokens.values,
+            self.class_table, len(self.order), label, w,
+        )  # fmt: skip
+        self.version += 1
+
+    def _read_one(self, x: Any) -> int:
+        written = self._write(self._buffers, x) if type(x) is dict else None
+        if written is None:
+            written = self._none.copy()
+            for block, entries in zip(self.blocks, self.encode(x), strict=True):
+                place = self._places[block.kind]
+                buffer = self._buffers[place]
+                block.push(buffer, 0, entries, learn=False)
+                written[place] = buffer.used
+                buffer.clear()
+        numbers, categories, flags, tokens = self._gaussian, self._categorical, self._bernoulli, self._counts
+        for_numbers, for_categories, for_flags, for_tokens = self._buffers
+        n_numbers, n_categories, n_flags, n_tokens = written
+        sums = self._one_sums
+        return kernel.predict_one(
+            numbers.cells, numbers.cache, numbers.var_smoothing, numbers.ddof, n_numbers,
+            for_numbers.slots, for_numbers.values,
+            categories.cells, categories.values, n_categories, for_categories.slots, for_categories.extras,
+            flags.counts, flags.features_, flags.totals, flags.scalars, flags.bins, flags.listed, flags.cache, n_flags,
+            for_flags.slots, for_flags.values,
+            tokens.counts, tokens.features_, tokens.groups, tokens.scalars, tokens.weighting, n_tokens,
+            for_tokens.slots, for_tokens.extras, for_tokens.values,
+            tokens.alpha, tokens.smooth, self.class_table, self.order, self._prior,
+            self.forgetting.read_factor() if self.forgets else 1.0, sums.sums, sums.unseen, sums.probabilities,
+        )  # fmt: skip
 
     def encode(self, x: Any) -> list[Entries]:
         pairs: dict[str, list[tuple[Any, Any]]] = {"gaussian": [], "categorical": [], "bernoulli": [], "counts": []}

@@ -1,7 +1,7 @@
 """The machinery of every learner: a class prior and a list of likelihood blocks, one event or many at a time."""
 
 import abc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +16,7 @@ from streamnb.learners.kernels.answer import DECLARED, EVENTS, FIELDS, GIVEN, N
 from streamnb.learners.kernels.layout import EVENT_FIELDS, JOINT
 from streamnb.learners.kernels.types import Floats, Ints
 from streamnb.learners.rows import Rows, Scored
-from streamnb.learners.tables import Names, grown
+from streamnb.learners.tables import Buffer, Names, grown
 from streamnb.learners.values import Label, plain_label, sorted_by_type
 
 
@@ -64,8 +64,6 @@ class Model(base.MiniBatchClassifier):
         for label in self.declared:
             self.add_label(label)
         self.sort_labels()
-        self._one: Rows | None = None
-        self._one_sums = new_sums(0, 0)
         self._bind()
 
     # -- the batch that everything goes through ---------------------------------------------------------------
@@ -73,6 +71,13 @@ class Model(base.MiniBatchClassifier):
     @abc.abstractmethod
     def encode(self, x: Any) -> list[Entries]:
         """Validate an event's features and return what each block is to see of them."""
+
+    def write(self, buffers: Sequence[Buffer], x: Any) -> Sequence[int] | None:  # noqa: ARG002
+        """Write an event that needs no second look after the last row of a batch; return each block's entries.
+
+        None: `encode` is due.
+        """
+        return None
 
     def rows(self) -> Rows:
         """Return an empty batch. It must be learned before the model learns anything else."""
@@ -162,6 +167,12 @@ class Model(base.MiniBatchClassifier):
             raise ValueError(f"label {y!r} ({type(y).__name__}) equals the known label {known!r} of another type")
         return slot, y
 
+    def known_label(self, y: Any) -> int:
+        """Return a known label's slot, -1 for a new one; refuse what cannot be one."""
+        if type(y) is str:
+            return self.labels.slots.get(y, -1)
+        return self.label_slot(y, {})[0]
+
     def add_label(self, label: Label) -> None:
         slot = len(self.labels)
         self.labels.add(label)
@@ -174,7 +185,7 @@ class Model(base.MiniBatchClassifier):
     def sort_labels(self) -> None:
         self._sorted: list[Label] = sorted_by_type(self.labels.names)
         self.order: Ints = np.array([self.labels.slots[label] for label in self._sorted], np.int64)
-        self._one = None
+        self._start_one()
         for block in self.blocks:
             block.reserve(len(self._sorted))
 
@@ -198,7 +209,7 @@ class Model(base.MiniBatchClassifier):
 
         Raise ValueError or TypeError for features that could not be learned either.
         """
-        column = int(self._read_one(x)[2][0])
+        column = self._read_one(x)
         return self._sorted[column] if column >= 0 else None
 
     def predict_proba_one(self, x: Any, **_: Any) -> dict[Label, float]:
@@ -206,14 +217,16 @@ class Model(base.MiniBatchClassifier):
 
         Raise as `predict_one` does.
         """
-        return dict(zip(self._sorted, self._read_one(x)[1].tolist()[0], strict=True))
+        self._read_one(x)
+        return dict(zip(self._sorted, self._one_answer.tolist()))  # noqa: B905 - `strict` costs as much as the rest
 
     def joint_log_likelihood_one(self, x: Any) -> dict[Label, float]:
         """Return log P(label) + log P(x | label) of every known label, in nats.
 
         Raise as `predict_one` does.
         """
-        joint = self._read_one(x)[0].sums[0, :, JOINT].tolist()
+        self._read_one(x)
+        joint = self._one_sums.sums[0, :, JOINT].tolist()
         return {label: joint[slot] for label, slot in zip(self._sorted, self.order.tolist(), strict=True)}
 
     def explain_one(self, x: Any, top: int | None = None) -> dict[Label, Explanation]:
@@ -229,19 +242,26 @@ class Model(base.MiniBatchClassifier):
         events[:] = (-1.0, 1.0, 1.0, self.forgetting.read_factor(), 0.0)
         return events
 
+    def _start_one(self) -> None:
+        """Have nothing to read a single event with, because the classes are new."""
+        self._one: Rows | None = None
+        self._one_sums = new_sums(1, len(self._sorted))
+        self._one_answer = self._one_sums.probabilities[0]
+
     def _single(self) -> Rows:
         rows = self._one
         if rows is None:
             rows = self._one = Rows(self)
-            self._one_sums = new_sums(1, len(self._sorted))
         elif rows.batch.n_rows:
             rows.clear()
         return rows
 
-    def _read_one(self, x: Any) -> tuple[Sums, Floats, Ints]:
+    def _read_one(self, x: Any) -> int:
+        """Read one event into `_one_sums`; return the best column."""
         rows = self._single()
         rows.add(x, None, 1.0, None, supervised=False)
-        return self.run(rows, self._one_sums)
+        _, _, best = self.run(rows, self._one_sums)
+        return int(best[0])
 
     # -- many events ------------------------------------------------------------------------------------------
 
@@ -362,12 +382,15 @@ class Model(base.MiniBatchClassifier):
         twin.blocks = [block.copy() for block in self.blocks]
         twin.class_table = self.class_table.copy()
         twin.forgetting = self.forgetting.copy()
-        twin._one = None
+        twin._start_one()
         twin._bind()
         return twin
 
     def _bind(self) -> None:
         """Refer to the blocks by name, where a subclass does."""
+
+    def names_moved(self) -> None:
+        """Drop what is kept about names and their slots, where a subclass does."""
 
     def __copy__(self) -> Self:
         return self.copy()

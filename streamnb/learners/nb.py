@@ -12,7 +12,8 @@ from streamnb.learners.categorical import CategoricalBlock
 from streamnb.learners.counts import WEIGHTINGS, ComplementBlock, CountsBlock
 from streamnb.learners.gaussian import GaussianBlock
 from streamnb.learners.model import Model
-from streamnb.learners.values import Label, as_items
+from streamnb.learners.tables import Buffer
+from streamnb.learners.values import LARGEST_WEIGHT, Label, as_items
 
 Priors = str | Mapping[Label, float]
 UNSEEN = ("ignore", "smooth")
@@ -25,10 +26,37 @@ class SingleBlock(Model):
         super().__init__(given, [block])
 
     def _bind(self) -> None:
-        self._encode = self.blocks[0].encode
+        (self._block,) = self.blocks
+        self._buffer = Buffer()
 
     def encode(self, x: Any) -> list[Entries]:
-        return [self._encode(as_items(x))]
+        return [self._block.encode(as_items(x))]
+
+    def write(self, buffers: Sequence[Buffer], x: Any) -> Sequence[int] | None:
+        if type(x) is not dict:
+            return None
+        n = self._block.write_event(buffers[0], x)
+        return (n,) if n >= 0 else None
+
+    def learn_one(self, x: Any, y: Any, w: float = 1.0, t: float | None = None) -> None:
+        """Learn one event of weight `w` >= 0 at event time `t` (seconds; None: the latest learned)."""
+        n = -1 if self.forgets or type(x) is not dict else self._block.write_event(self._buffer, x)
+        label = self.known_label(y) if n >= 0 else -1
+        if label < 0 or t is not None or type(w) is not float or not 0.0 < w <= LARGEST_WEIGHT:
+            super().learn_one(x, y, w, t)
+            return
+        self._block.learn_one(self._buffer, n, self.class_table, self.order, label, w)
+        self.version += 1
+
+    def _read_one(self, x: Any) -> int:
+        block, buffer = self._block, self._buffer
+        n = block.write_event(buffer, x) if type(x) is dict else -1
+        if n < 0:
+            block.push(buffer, 0, block.encode(as_items(x)), learn=False)
+            n = buffer.used
+            buffer.clear()
+        read = self.forgetting.read_factor() if self.forgets else 1.0
+        return block.predict_one(buffer, n, self.class_table, self.order, self._prior, read, self._one_sums)
 
 
 class GaussianNB(SingleBlock):

@@ -72,7 +72,8 @@ class Rows:
         row = batch.n_rows
         if row == 0:
             self.version = model.version
-        entries = model.encode(x)
+        written = model.write(self.buffers, x)
+        entries = model.encode(x) if written is None else []
         if supervised:
             slot, name = model.label_slot(y, self.fresh_labels)
         weight = 1.0 if type(w) is float and w == 1.0 else plain_weight(w)
@@ -87,6 +88,10 @@ class Rows:
         _PACK(batch.events, 8 * EVENT_FIELDS * row, slot if learn else -1.0, weight, 1.0, 1.0, 0.0)
         if model.forgets:
             self.times.append(time)
-        for block, buffer, part in zip(model.blocks, self.buffers, entries, strict=True):
-            block.push(buffer, row, part, learn)
+        if written is None:
+            for block, buffer, part in zip(model.blocks, self.buffers, entries, strict=True):
+                block.push(buffer, row, part, learn)
+        else:
+            for buffer, n in zip(self.buffers, written, strict=True):
+                buffer.end_row(row, n)
         batch.n_rows = row + 1

@@ -1,14 +1,16 @@
 """Names and their slots, arrays that grow, and the batch buffers that hold slots."""
 
+import functools
 import struct
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from streamnb.learners.kernels.types import Array, Floats, Ints
 
 FIRST_CAPACITY = 8
+StructError = struct.error
 
 
 def grown(array: Array, capacity: Sequence[int]) -> Array:
@@ -35,19 +37,60 @@ def take_out(names: list[Any], slot: int) -> int:
     return last
 
 
-class Names:
-    """Names in dense slots: forgetting one moves the last one into its place."""
+class Shape(NamedTuple):
+    """What is looked up for the names of an event, kept for all events that have the same names in the same order."""
 
-    __slots__ = ("names", "slots")
+    n: int
+    slots: bytes
+    pack: Callable[..., None]
+    """Writes as many floats, `pack_slots` as many integers."""
+    pack_slots: Callable[..., None]
+    inner: tuple[Any, ...]
+    """For each name, where its values are looked up, if they are."""
+
+
+MOST_SHAPES = 1000
+"""Shapes kept by a model; events of ever new names are looked up name by name."""
+
+
+def shape_of(names: Sequence[Any], known: Mapping[Any, int], inner: Sequence[Any] = ()) -> Shape | None:
+    """Return the shape of an event; None if a name is unknown or no string."""
+    if not all(type(name) is str and name in known for name in names):
+        return None
+    slots = [known[name] for name in names]
+    integers, floats = packers(len(slots))
+    packed = bytearray(8 * len(slots))
+    integers(packed, 0, *slots)
+    return Shape(len(slots), bytes(packed), floats, integers, tuple(inner[slot] for slot in slots) if inner else ())
+
+
+class Names:
+    """Names in dense slots: forgetting one moves the last one into its place.
+
+    `shapes` are those of events that have come, until a slot moves.
+    """
+
+    __slots__ = ("names", "shapes", "slots", "strings")
 
     def __init__(self) -> None:
         self.slots: dict[Any, int] = {}
         self.names: list[Any] = []
+        self.shapes: dict[tuple[Any, ...], Shape] = {}
+        self.strings = True
+        """No name has been anything else."""
+
+    def shape(self, names: tuple[Any, ...], inner: Sequence[Any] = ()) -> Shape | None:
+        """Return the shape of an event whose shape is not kept, and keep it."""
+        found = shape_of(names, self.slots, inner)
+        if found is not None and len(self.shapes) < MOST_SHAPES:
+            self.shapes[names] = found
+        return found
 
     def __len__(self) -> int:
         return len(self.names)
 
     def add(self, name: Hashable) -> None:
+        self.strings = self.strings and type(name) is str
         self.slots[name] = len(self.names)
         self.names.append(name)
 
@@ -57,13 +100,21 @@ class Names:
         last = take_out(self.names, slot)
         if slot != last:
             self.slots[self.names[slot]] = slot
+        self.shapes.clear()
         return last
 
     def copy(self) -> "Names":
         twin = Names()
         twin.slots = self.slots.copy()
         twin.names = self.names.copy()
+        twin.strings = self.strings
         return twin
+
+
+@functools.lru_cache(maxsize=1000)
+def packers(n: int) -> tuple[Callable[..., None], Callable[..., None]]:
+    """Return what writes `n` integers, and what writes `n` floats, to a place in memory."""
+    return struct.Struct(f"{n}q").pack_into, struct.Struct(f"{n}d").pack_into
 
 
 class Buffer:
@@ -72,17 +123,34 @@ class Buffer:
     A new name gets the slot that it will have once the batch is learned; the model's own tables are not touched before.
     """
 
-    __slots__ = ("_packers", "extras", "fresh", "fresh_outer", "slots", "starts", "used", "values")
+    __slots__ = (
+        "capacity",
+        "extras",
+        "for_extras",
+        "for_slots",
+        "for_values",
+        "fresh",
+        "fresh_outer",
+        "slots",
+        "starts",
+        "used",
+        "values",
+    )
 
     def __init__(self) -> None:
         self.starts: Ints = np.zeros(2, np.int64)
-        self.slots: Ints = np.zeros(16, np.int64)
-        self.extras: Ints = np.zeros(16, np.int64)
-        self.values: Floats = np.zeros(16)
         self.used = 0
         self.fresh: dict[Any, int] = {}
         self.fresh_outer: dict[Any, int] = {}
-        self._packers: dict[int, tuple[Callable[..., None], Callable[..., None]]] = {}
+        self._hold(16)
+
+    def _hold(self, capacity: int) -> None:
+        """Allocate slots, extras and values; a bytearray is what is written to fastest from Python."""
+        self.capacity = capacity
+        self.for_slots, self.for_extras, self.for_values = (bytearray(8 * capacity) for _ in range(3))
+        self.slots: Ints = np.frombuffer(self.for_slots, np.int64)
+        self.extras: Ints = np.frombuffer(self.for_extras, np.int64)
+        self.values: Floats = np.frombuffer(self.for_values, np.float64)
 
     def clear(self) -> None:
         self.used = 0
@@ -91,29 +159,34 @@ class Buffer:
         if self.fresh_outer:
             self.fresh_outer.clear()
 
+    def room(self, n: int) -> int:
+        """Make room for a row of `n` entries; return the byte where it starts."""
+        stop = self.used + n
+        if stop > self.capacity:
+            old = self.slots, self.extras, self.values
+            self._hold(max(stop, 2 * self.capacity))
+            for array, before in zip((self.slots, self.extras, self.values), old, strict=True):
+                array[: self.used] = before[: self.used]
+        return 8 * self.used
+
+    def end_row(self, row: int, n: int) -> None:
+        """Take the `n` entries that were written after the last row as the next one."""
+        self.used += n
+        if row + 2 > len(self.starts):
+            self.starts = grown(self.starts, [row + 2])
+        self.starts[row + 1] = self.used
+
     def push(self, row: int, slots: list[int], extras: list[int] | None, values: list[float] | None) -> None:
         """Append one row's entries."""
         n = len(slots)
-        start, stop = self.used, self.used + n
-        if stop > len(self.slots):
-            self.slots = grown(self.slots, [stop])
-            self.extras = grown(self.extras, [stop])
-            self.values = grown(self.values, [stop])
-        if row + 2 > len(self.starts):
-            self.starts = grown(self.starts, [row + 2])
-        packers = self._packers.get(n)
-        if packers is None:
-            packers = struct.Struct(f"{n}q").pack_into, struct.Struct(f"{n}d").pack_into
-            if len(self._packers) < 1000:
-                self._packers[n] = packers
-        integers, floats = packers
-        integers(self.slots, 8 * start, *slots)
+        start = self.room(n)
+        integers, floats = packers(n)
+        integers(self.for_slots, start, *slots)
         if extras is not None:
-            integers(self.extras, 8 * start, *extras)
+            integers(self.for_extras, start, *extras)
         if values is not None:
-            floats(self.values, 8 * start, *values)
-        self.used = stop
-        self.starts[row + 1] = stop
+            floats(self.for_values, start, *values)
+        self.end_row(row, n)
 
     def append_table(self, row: int, slots: Ints, table: Floats) -> None:
         """Append rows that all have these slots, in group 0 where there are groups."""

@@ -37,6 +37,7 @@ def unlearn(model: "Model", x: Any, y: Any, w: Any) -> None:
     if last:
         _forget_class(model, slot)
     model.version += 1
+    model.names_moved()
     if model.n_events == 0:
         for block in model.blocks:
             block.scale(0.0, len(model.labels))

@@ -15,6 +15,13 @@ LARGEST_WEIGHT = 1e60
 _LARGEST_INTEGER = int(LARGEST_NUMBER)
 
 
+NUMBERS = frozenset({float, int})
+NAMES = frozenset({str, int})
+"""The usual types, which need no second look."""
+SMALL_NORM = LARGEST_NUMBER / 10
+"""A Euclidean norm up to this bounds each number, and rules out NaN; beyond it each is looked at."""
+
+
 def finite_number(value: object) -> float | int | None:
     """Return a real number within the limits as a Python number, NaN as NaN, and None for anything else."""
     kind = type(value)

@@ -100,46 +100,74 @@ def answer(
         if stale or events[i, READ] != events[i - 1, READ]:
             log_priors(classes, order, n_classes, prior, alpha, events[i, READ], priors)
             stale = False
-        for c in range(n_classes):
-            sums[i, c, JOINT] += priors[c]
-        if unseen[-1] != 0:
-            keep_winners(sums[i], n_classes)
-        top = -math.inf
-        for c in range(n_classes):
-            if sums[i, c, JOINT] > top:
-                top = sums[i, c, JOINT]
-        total = 0.0
-        for j in range(n_classes):
-            x = sums[i, order[j], JOINT]
-            if x > -math.inf:
-                p = math.exp(max(x - top, -LARGEST)) if x < top else 1.0
-                total += p
-                probabilities[i, j] = p
-            else:
-                probabilities[i, j] = x if x != x else 0.0
-        best[i] = -1
-        highest = -1.0
-        for j in range(n_classes):
-            p = probabilities[i, j] / total
-            probabilities[i, j] = p
-            if p > highest:
-                highest = p
-                best[i] = j
+        best[i] = answer_row(order, n_classes, priors, sums[i], unseen, probabilities[i])
         if events[i, LABEL] >= 0.0:
-            learn_class(classes, events, i, n_classes)
+            if events[i, SHIFT] != 1.0:
+                scale(classes, events[i, SHIFT], n_classes)
+            learn_class(classes, int(events[i, LABEL]), events[i, WEIGHT])
             stale = True
 
 
 @inlined
-def learn_class(classes: Floats, events: Floats, i: int, n_classes: int) -> None:
+def answer_row(order: Ints, n_classes: int, priors: Floats, sums: Floats, marks: Ints, probabilities: Floats) -> int:
+    """Finish one row; return its best column."""
+    for c in range(n_classes):
+        sums[c, JOINT] += priors[c]
+    if marks[-1] != 0:
+        keep_winners(sums, n_classes)
+    top = -math.inf
+    for c in range(n_classes):
+        if sums[c, JOINT] > top:
+            top = sums[c, JOINT]
+    total = 0.0
+    for j in range(n_classes):
+        x = sums[order[j], JOINT]
+        if x > -math.inf:
+            p = math.exp(max(x - top, -LARGEST)) if x < top else 1.0
+            total += p
+            probabilities[j] = p
+        else:
+            probabilities[j] = x if x != x else 0.0
+    best = -1
+    highest = -1.0
+    for j in range(n_classes):
+        p = probabilities[j] / total
+        probabilities[j] = p
+        if p > highest:
+            highest = p
+            best = j
+    return best
+
+
+@inlined
+def answer_one(
+    classes: Floats,
+    order: Ints,
+    prior: int,
+    alpha: float,
+    read: float,
+    sums: Floats,
+    marks: Ints,
+    probabilities: Floats,
+) -> int:
+    """Finish the only row of a batch that is not learned; return its best column."""
+    log_priors(classes, order, len(order), prior, alpha, read, probabilities[1])
+    return answer_row(order, len(order), probabilities[1], sums[0], marks, probabilities[0])
+
+
+@jit
+def scale(classes: Floats, factor: float, n_classes: int) -> None:
+    """Multiply every weight by a power of two."""
+    for c in range(n_classes):
+        classes[c, N] *= factor
+        classes[c, N_LOW] *= factor
+
+
+@inlined
+def learn_class(classes: Floats, label: int, w: float) -> None:
     """Add one event to its class."""
-    if events[i, SHIFT] != 1.0:
-        for c in range(n_classes):
-            classes[c, N] *= events[i, SHIFT]
-            classes[c, N_LOW] *= events[i, SHIFT]
-    label = int(events[i, LABEL])
     classes[label, EVENTS] += 1.0
-    classes[label, N], classes[label, N_LOW] = add_pair(classes[label, N], classes[label, N_LOW], events[i, WEIGHT])
+    classes[label, N], classes[label, N_LOW] = add_pair(classes[label, N], classes[label, N_LOW], w)
 
 
 @jit
@@ -147,4 +175,6 @@ def learn(classes: Floats, n_classes: int, n_rows: int, events: Floats) -> None:
     """Learn the class of every row that has a label."""
     for i in range(n_rows):
         if events[i, LABEL] >= 0.0:
-            learn_class(classes, events, i, n_classes)
+            if events[i, SHIFT] != 1.0:
+                scale(classes, events[i, SHIFT], n_classes)
+            learn_class(classes, int(events[i, LABEL]), events[i, WEIGHT])

@@ -10,9 +10,10 @@ import math
 
 import numpy as np
 
+from streamnb.learners.kernels.answer import answer_one, learn_class
 from streamnb.learners.kernels.counts import EVENTS, WIDTH, is_known, widen
 from streamnb.learners.kernels.jit import inlined, jit
-from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, start_sums
+from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, only_read, start_sums
 from streamnb.learners.kernels.sums import FACTORS, LARGEST_FACTOR, SMALLEST_FACTOR, fixed, unfixed
 from streamnb.learners.kernels.types import Floats, Ints
 
@@ -199,6 +200,7 @@ def read_row(
     marks: Ints,
     work: Floats,
     absent: Ints,
+    settled: bool,
 ) -> int:
     """Add log P(on and off | class) of one event to `sums[class]`; return how many of its features were never learned.
 
@@ -217,7 +219,7 @@ def read_row(
         work[1, c] = 1.0
     for i in range(start, stop):
         slot = slots[i]
-        if not is_known(features, scalars, slot):
+        if slot < 0 or not (settled or is_known(features, scalars, slot)):
             unseen += 1
             continue
         if values[i] == 0.0:
@@ -267,6 +269,14 @@ def read_row(
     return unseen
 
 
+@inlined
+def read_with(scalars: Floats, cache: Ints, read: float) -> None:
+    """Drop what was cached for another read factor."""
+    if read != scalars[READ_WITH]:
+        cache[:, VALID] = 0
+        scalars[READ_WITH] = read
+
+
 @jit
 def predict_learn(
     counts: Floats,
@@ -291,16 +301,15 @@ def predict_learn(
     """Read every row, and learn those that have a label."""
     work = np.empty((3, n_classes))
     absent = np.empty((3, n_classes), np.int64)
+    settled = only_read(events, n_rows)
     if first == 1:
         start_sums(sums, unseen, n_rows)
     for i in range(n_rows):
         read = events[i, READ]
-        if read != scalars[READ_WITH]:
-            cache[:, VALID] = 0
-            scalars[READ_WITH] = read
+        read_with(scalars, cache, read)
         unseen[i] += read_row(
             counts, features, totals, scalars, bins, listed, cache, alpha, read, n_classes,
-            slots, values, starts[i], starts[i + 1], sums[i], unseen, work, absent,
+            slots, values, starts[i], starts[i + 1], sums[i], unseen, work, absent, settled,
         )  # fmt: skip
         if events[i, LABEL] >= 0.0:
             if events[i, SHIFT] != 1.0:
@@ -339,3 +348,62 @@ def learn(
                 counts, features, totals, scalars, bins, listed, cache, n_slots, n_classes,
                 slots, values, starts[i], starts[i + 1], int(events[i, WIDE]), int(events[i, LABEL]), events[i, WEIGHT],
             )  # fmt: skip
+
+
+@jit
+def predict_one(
+    counts: Floats,
+    features: Floats,
+    totals: Floats,
+    scalars: Floats,
+    bins: Ints,
+    listed: Ints,
+    cache: Ints,
+    alpha: float,
+    slots: Ints,
+    values: Floats,
+    n_entries: int,
+    classes: Floats,
+    order: Ints,
+    prior: int,
+    read: float,
+    sums: Floats,
+    marks: Ints,
+    probabilities: Floats,
+) -> int:
+    """Read one event and finish its answer in the same call; return the best column."""
+    work = np.empty((3, len(order)))
+    absent = np.empty((3, len(order)), np.int64)
+    start_sums(sums, marks, 1)
+    read_with(scalars, cache, read)
+    marks[0] = read_row(
+        counts, features, totals, scalars, bins, listed, cache, alpha, read, len(order),
+        slots, values, 0, n_entries, sums[0], marks, work, absent, True,
+    )  # fmt: skip
+    return answer_one(classes, order, prior, alpha, read, sums, marks, probabilities)
+
+
+@jit
+def learn_one(
+    counts: Floats,
+    features: Floats,
+    totals: Floats,
+    scalars: Floats,
+    bins: Ints,
+    listed: Ints,
+    cache: Ints,
+    n_slots: int,
+    n_classes: int,
+    slots: Ints,
+    values: Floats,
+    n_entries: int,
+    classes: Floats,
+    label: int,
+    w: float,
+) -> None:
+    """Learn one event and its class in the same call."""
+    learn_row(
+        counts, features, totals, scalars, bins, listed, cache, n_slots, n_classes,
+        slots, values, 0, n_entries, 0, label, w,
+    )  # fmt: skip
+    learn_class(classes, label, w)

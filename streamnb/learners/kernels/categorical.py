@@ -8,6 +8,7 @@ import math
 
 import numpy as np
 
+from streamnb.learners.kernels.answer import answer_one, learn_class
 from streamnb.learners.kernels.jit import inlined, jit
 from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, start_sums
 from streamnb.learners.kernels.sums import FACTORS, SMALLEST_FACTOR
@@ -181,3 +182,45 @@ def learn(
                 int(events[i, LABEL]),
                 events[i, WEIGHT],
             )
+
+
+@jit
+def predict_one(
+    features: Floats,
+    values: Floats,
+    alpha: float,
+    smooth: int,
+    slots: Ints,
+    entry_features: Ints,
+    n_entries: int,
+    classes: Floats,
+    order: Ints,
+    prior: int,
+    read: float,
+    sums: Floats,
+    marks: Ints,
+    probabilities: Floats,
+) -> int:
+    """Read one event and finish its answer in the same call; return the best column."""
+    work = np.empty((2, len(order)))
+    start_sums(sums, marks, 1)
+    marks[0] = read_row(
+        features, values, alpha, smooth, read, len(order), slots, entry_features, 0, n_entries, sums[0], marks, work
+    )  # fmt: skip
+    return answer_one(classes, order, prior, alpha, read, sums, marks, probabilities)
+
+
+@jit
+def learn_one(
+    features: Floats,
+    values: Floats,
+    slots: Ints,
+    entry_features: Ints,
+    n_entries: int,
+    classes: Floats,
+    label: int,
+    w: float,
+) -> None:
+    """Learn one event and its class in the same call."""
+    learn_row(features, values, slots, entry_features, 0, n_entries, label, w)
+    learn_class(classes, label, w)

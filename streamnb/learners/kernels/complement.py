@@ -8,10 +8,11 @@ import math
 import numpy as np
 
 from streamnb.learners.kernels import counts as multinomial
-from streamnb.learners.kernels.counts import is_known
+from streamnb.learners.kernels.answer import answer_one
+from streamnb.learners.kernels.counts import SIDE_BY_SIDE, is_known
 from streamnb.learners.kernels.jit import inlined, jit
-from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, start_sums
-from streamnb.learners.kernels.sums import FACTORS, SMALLEST_FACTOR, fixed, unfixed
+from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, only_read, start_sums
+from streamnb.learners.kernels.sums import FACTORS, LN2, SMALLEST_FACTOR, fixed, take_exponents, unfixed
 from streamnb.learners.kernels.types import Floats, Ints
 
 
@@ -28,6 +29,31 @@ def others(row: Floats, offset: int, order: Ints, n_classes: int, out: Floats) -
         c = order[j]
         out[c] += after
         after += row[offset + c]
+
+
+@inlined
+def others_of_four(counts: Floats, slots: Ints, k: int, order: Ints, n_classes: int, work: Floats) -> None:
+    """Write the same sums of four tokens to `work[4:8]`: four sums at once do not wait for one another."""
+    a, b, c, d = slots[k], slots[k + 1], slots[k + 2], slots[k + 3]
+    sum_a, sum_b, sum_c, sum_d = 0.0, 0.0, 0.0, 0.0
+    for j in range(n_classes):
+        label = order[j]
+        work[4, label], work[5, label], work[6, label], work[7, label] = sum_a, sum_b, sum_c, sum_d
+        sum_a += counts[a, label]
+        sum_b += counts[b, label]
+        sum_c += counts[c, label]
+        sum_d += counts[d, label]
+    sum_a, sum_b, sum_c, sum_d = 0.0, 0.0, 0.0, 0.0
+    for j in range(n_classes - 1, -1, -1):
+        label = order[j]
+        work[4, label] += sum_a
+        work[5, label] += sum_b
+        work[6, label] += sum_c
+        work[7, label] += sum_d
+        sum_a += counts[a, label]
+        sum_b += counts[b, label]
+        sum_c += counts[c, label]
+        sum_d += counts[d, label]
 
 
 @inlined
@@ -62,9 +88,9 @@ def magnitudes(
     for slot in range(n_slots):
         if not is_known(features, scalars, slot):
             continue
-        others(counts[slot], 0, order, n_classes, work[3])
+        others(counts[slot], 0, order, n_classes, work[4])
         for c in range(n_classes):
-            factor = alpha + read * work[3, c]
+            factor = alpha + read * work[4, c]
             if factor == 0.0:
                 factor = 1.0
                 if work[2, c] > 0.0:
@@ -105,6 +131,7 @@ def read_row(
     marks: Ints,
     work: Floats,
     norms: Floats,
+    settled: bool,
 ) -> int:
     """Add the complement's weights of one event to `sums[class]`; return how many tokens were never learned.
 
@@ -112,54 +139,74 @@ def read_row(
     """
     unseen = 0
     factors = 0
-    inverse_totals(groups, alpha, read, order, n_classes, work[2])
+    logs, products, inverse, exponents = work[0], work[1], work[2], work[3]
+    inverse_totals(groups, alpha, read, order, n_classes, inverse)
     if norm == 1 and fresh == 1:
         magnitudes(counts, features, scalars, alpha, read, order, n_slots, n_classes, work, norms)
+    sure = norm == 0
     for c in range(n_classes):
-        work[0, c] = 0.0
-        work[1, c] = 1.0
-    for k in range(start, stop):
+        logs[c] = 0.0
+        products[c] = 1.0
+        exponents[c] = 0.0
+        sure = sure and alpha * inverse[c] >= SMALLEST_FACTOR
+    k = start
+    while k < stop:
         slot = slots[k]
-        if not is_known(features, scalars, slot):
+        if slot < 0 or not (settled or is_known(features, scalars, slot)):
             unseen += 1
+            k += 1
             continue
         f = values[k]
         if f == 0.0:
+            k += 1
             continue
-        others(counts[slot], 0, order, n_classes, work[3])
-        factors += 1
-        odd = 1
-        if f == 1.0 and norm == 0:  # the usual case without branches, as in `counts`
-            odd = 0
-            for c in range(n_classes):
-                work[4, c] = (alpha + read * work[3, c]) * work[2, c]
-                odd += work[4, c] < SMALLEST_FACTOR
-            if odd == 0:
+        if sure and f == 1.0:  # the usual case without branches, several tokens at once, as in `counts`
+            together = 1
+            if factors + SIDE_BY_SIDE <= FACTORS and k + SIDE_BY_SIDE <= stop:
+                together = SIDE_BY_SIDE
+                for i in range(k + 1, k + SIDE_BY_SIDE):
+                    if slots[i] < 0 or values[i] != 1.0 or not (settled or is_known(features, scalars, slots[i])):
+                        together = 1
+            if together == 1:
+                others(counts[slot], 0, order, n_classes, work[4])
                 for c in range(n_classes):
-                    work[1, c] *= work[4, c]
-        for c in range(n_classes if odd > 0 else 0):
-            factor = alpha + read * work[3, c]
-            impossible = factor == 0.0 and work[2, c] > 0.0
-            if factor == 0.0:
-                factor = 1.0
-            factor *= abs(work[2, c])
-            if norm == 1:
-                work[0, c] += f * normalised(factor, impossible, norms[0, c], norms[1, c])
-                continue
-            if impossible:
-                sums[c, POWER] -= f
-                marks[-1] = 1
-            if f == 1.0 and factor >= SMALLEST_FACTOR:
-                work[1, c] *= factor
+                    products[c] *= (alpha + read * work[4, c]) * inverse[c]
             else:
-                work[0, c] -= f * math.log(factor)
+                others_of_four(counts, slots, k, order, n_classes, work)
+                for c in range(n_classes):
+                    product = products[c]
+                    product *= (alpha + read * work[4, c]) * inverse[c]
+                    product *= (alpha + read * work[5, c]) * inverse[c]
+                    product *= (alpha + read * work[6, c]) * inverse[c]
+                    product *= (alpha + read * work[7, c]) * inverse[c]
+                    products[c] = product
+            factors += together
+            k += together
+        else:
+            factors += 1
+            k += 1
+            others(counts[slot], 0, order, n_classes, work[4])
+            for c in range(n_classes):
+                factor = alpha + read * work[4, c]
+                impossible = factor == 0.0 and inverse[c] > 0.0
+                if factor == 0.0:
+                    factor = 1.0
+                factor *= abs(inverse[c])
+                if norm == 1:
+                    logs[c] += f * normalised(factor, impossible, norms[0, c], norms[1, c])
+                    continue
+                if impossible:
+                    sums[c, POWER] -= f
+                    marks[-1] = 1
+                if f == 1.0 and factor >= SMALLEST_FACTOR:
+                    products[c] *= factor
+                else:
+                    logs[c] -= f * math.log(factor)
         if factors == FACTORS:
             factors = 0
-            for c in range(n_classes):
-                work[0, c] -= math.log(work[1, c])
-                work[1, c] = 1.0
+            take_exponents(products, exponents, n_classes)
     for c in range(n_classes):
-        sums[c, JOINT] += work[0, c] - math.log(work[1, c])
+        sums[c, JOINT] += logs[c] - (math.log(products[c]) + LN2 * exponents[c])
     return unseen
 
 
@@ -184,16 +231,17 @@ def predict_learn(
     unseen: Ints,
 ) -> None:
     """Read every row, and learn those that have a label."""
-    work = np.empty((5, n_classes))
+    work = np.empty((8, n_classes))
     norms = np.zeros((2, n_classes))
     fresh = 1
+    settled = only_read(events, n_rows)
     if first == 1:
         start_sums(sums, unseen, n_rows)
     for i in range(n_rows):
         read = events[i, READ]
         unseen[i] += read_row(
             counts, features, groups, scalars, alpha, norm, read, order, n_slots, n_classes,
-            slots, values, starts[i], starts[i + 1], fresh, sums[i], unseen, work, norms,
+            slots, values, starts[i], starts[i + 1], fresh, sums[i], unseen, work, norms, settled,
         )  # fmt: skip
         fresh = 0
         if events[i, LABEL] >= 0.0:
@@ -204,3 +252,34 @@ def predict_learn(
                 counts, features, groups, scalars, n_slots, slots, values,
                 starts[i], starts[i + 1], int(events[i, WIDE]), int(events[i, LABEL]), events[i, WEIGHT],
             )  # fmt: skip
+
+
+@jit
+def predict_one(
+    counts: Floats,
+    features: Floats,
+    groups: Floats,
+    scalars: Floats,
+    alpha: float,
+    norm: int,
+    n_slots: int,
+    slots: Ints,
+    values: Floats,
+    n_entries: int,
+    classes: Floats,
+    order: Ints,
+    prior: int,
+    read: float,
+    sums: Floats,
+    marks: Ints,
+    probabilities: Floats,
+) -> int:
+    """Read one event and finish its answer in the same call; return the best column."""
+    work = np.empty((8, len(order)))
+    norms = np.zeros((2, len(order)))
+    start_sums(sums, marks, 1)
+    marks[0] = read_row(
+        counts, features, groups, scalars, alpha, norm, read, order, n_slots, len(order),
+        slots, values, 0, n_entries, 1, sums[0], marks, work, norms, True,
+    )  # fmt: skip
+    return answer_one(classes, order, prior, alpha, read, sums, marks, probabilities)

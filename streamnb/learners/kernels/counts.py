@@ -8,15 +8,18 @@ import math
 
 import numpy as np
 
+from streamnb.learners.kernels.answer import answer_one, learn_class
 from streamnb.learners.kernels.jit import inlined, jit
-from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, start_sums
-from streamnb.learners.kernels.sums import FACTORS, SMALLEST_FACTOR
+from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, only_read, start_sums
+from streamnb.learners.kernels.sums import FACTORS, LN2, SMALLEST_FACTOR, take_exponents
 from streamnb.learners.kernels.types import Floats, Ints
 
 EVENTS, DF, GROUP, COLUMN = range(4)
 WIDTH, N = range(2)
 TF, LOG1P, TFIDF = range(3)
 NO_COLUMN = 1e300
+SIDE_BY_SIDE = 4
+"""As many tokens are multiplied in one loop over the classes."""
 
 
 @inlined
@@ -67,9 +70,15 @@ def learn_row(
     if width > scalars[WIDTH]:
         widen(features, scalars, groups, n_slots, width)
     scalars[N] += w  # not compensated: the df of a token in every event must stay equal to it
+    group = -1
+    total = 0.0
     for k in range(start, stop):
         slot = slots[k]
-        group = int(features[slot, GROUP])
+        if int(features[slot, GROUP]) != group:  # the total is kept in a register as long as the group is the same
+            if group >= 0:
+                groups[group, label + 1] = total
+            group = int(features[slot, GROUP])
+            total = groups[group, label + 1]
         if width == 0:  # a row of an array presents its columns by its width
             if not is_known(features, scalars, slot):
                 groups[group, 0] += 1.0
@@ -78,7 +87,9 @@ def learn_row(
         if f > 0.0:
             features[slot, DF] += w
             counts[slot, label] += w * f
-            groups[group, label + 1] += w * f
+            total += w * f
+    if group >= 0:
+        groups[group, label + 1] = total
 
 
 @inlined
@@ -111,69 +122,89 @@ def read_row(
     sums: Floats,
     marks: Ints,
     work: Floats,
+    settled: bool,
 ) -> int:
     """Add log P(tokens | class) of one event to `sums[class]`; return how many tokens were never learned.
 
     With alpha = 0 an impossible token adds its weight to the power of alpha in `sums[class]`, and 1 / total to the
-    coefficient. `work` holds the sums, the running products, the inverse denominators and one token's factors.
+    coefficient. `work` holds sums of logarithms, running products, inverse denominators and binary exponents.
+    `settled`: nothing is learned meanwhile, so that every token with a slot is known, and one access is spared.
     """
     unseen = 0
     factors = 0
     group = -2
+    sure = False
+    logs, products, inverse, exponents = work[0], work[1], work[2], work[3]
     for c in range(n_classes):
-        work[0, c] = 0.0
-        work[1, c] = 1.0
-    for k in range(start, stop):
+        logs[c] = 0.0
+        products[c] = 1.0
+        exponents[c] = 0.0
+    k = start
+    while k < stop:
         slot = slots[k]
-        known = is_known(features, scalars, slot)
+        known = slot >= 0 if settled else is_known(features, scalars, slot)
         if not known:
             unseen += 1
             if smooth == 0 or weighting == TFIDF:
+                k += 1
                 continue
         f = values[k]
         if weighting != TF:
             f = weighted(f, weighting, scalars[N], features[slot, DF] if known else 0.0)
         if f == 0.0:
+            k += 1
             continue
         if entry_groups[k] != group:
             group = entry_groups[k]
             size = float(smooth) + (groups[group, 0] if group >= 0 else 0.0)
+            sure = True
             for c in range(n_classes):
                 total = read * groups[group, c + 1] if group >= 0 else 0.0
-                work[2, c] = 1.0 / (total + alpha * size) if total > 0.0 or alpha > 0.0 else -1.0 / size
-        if f == 1.0:
-            factors += 1
-        odd = 1
-        if known and f == 1.0:  # the usual case in a loop without branches, so that it runs on several classes at once
-            odd = 0
-            for c in range(n_classes):
-                work[3, c] = (alpha + read * counts[slot, c]) * work[2, c]
-                odd += work[3, c] < SMALLEST_FACTOR
-            if odd == 0:
+                inverse[c] = 1.0 / (total + alpha * size) if total > 0.0 or alpha > 0.0 else -1.0 / size
+                sure = sure and alpha * inverse[c] >= SMALLEST_FACTOR
+        if sure and known and f == 1.0:  # the usual case without branches, on several classes and tokens at once
+            together = 1
+            if weighting == TF and factors + SIDE_BY_SIDE <= FACTORS and k + SIDE_BY_SIDE <= stop:
+                together = SIDE_BY_SIDE
+                for i in range(k + 1, k + SIDE_BY_SIDE):
+                    if slots[i] < 0 or values[i] != 1.0 or entry_groups[i] != group:
+                        together = 1
+                    elif not (settled or is_known(features, scalars, slots[i])):
+                        together = 1
+            if together == 1:
                 for c in range(n_classes):
-                    work[1, c] *= work[3, c]
-        for c in range(n_classes if odd > 0 else 0):
-            factor = (alpha + read * counts[slot, c]) if known else alpha
-            inverse = work[2, c]
-            if factor == 0.0:
-                factor = 1.0
-                if inverse > 0.0:
-                    sums[c, POWER] += f
-                    marks[-1] = 1
-            factor *= abs(inverse)
-            if f == 1.0 and factor >= SMALLEST_FACTOR:
-                work[1, c] *= factor
+                    products[c] *= (alpha + read * counts[slot, c]) * inverse[c]
             else:
-                work[0, c] += f * math.log(factor)
+                second, third, fourth = slots[k + 1], slots[k + 2], slots[k + 3]
+                for c in range(n_classes):
+                    product = products[c]
+                    product *= (alpha + read * counts[slot, c]) * inverse[c]
+                    product *= (alpha + read * counts[second, c]) * inverse[c]
+                    product *= (alpha + read * counts[third, c]) * inverse[c]
+                    product *= (alpha + read * counts[fourth, c]) * inverse[c]
+                    products[c] = product
+            factors += together
+            k += together
+        else:
+            factors += f == 1.0
+            k += 1
+            for c in range(n_classes):
+                factor = (alpha + read * counts[slot, c]) if known else alpha
+                if factor == 0.0:
+                    factor = 1.0
+                    if inverse[c] > 0.0:
+                        sums[c, POWER] += f
+                        marks[-1] = 1
+                factor *= abs(inverse[c])
+                if f == 1.0 and factor >= SMALLEST_FACTOR:
+                    products[c] *= factor
+                else:
+                    logs[c] += f * math.log(factor)
         if factors == FACTORS:
             factors = 0
-            for c in range(n_classes):
-                work[0, c] += math.log(work[1, c])
-                work[1, c] = 1.0
+            take_exponents(products, exponents, n_classes)
     for c in range(n_classes):
-        if factors > 0:
-            work[0, c] += math.log(work[1, c])
-        sums[c, JOINT] += work[0, c]
+        sums[c, JOINT] += logs[c] + (math.log(products[c]) + LN2 * exponents[c])
     return unseen
 
 
@@ -200,13 +231,14 @@ def predict_learn(
 ) -> None:
     """Read every row, and learn those that have a label."""
     work = np.empty((4, n_classes))
+    settled = only_read(events, n_rows)
     if first == 1:
         start_sums(sums, unseen, n_rows)
     for i in range(n_rows):
         read = events[i, READ]
         unseen[i] += read_row(
             counts, features, groups, scalars, alpha, smooth, weighting, read, n_classes,
-            slots, entry_groups, values, starts[i], starts[i + 1], sums[i], unseen, work,
+            slots, entry_groups, values, starts[i], starts[i + 1], sums[i], unseen, work, settled,
         )  # fmt: skip
         if events[i, LABEL] >= 0.0:
             if events[i, SHIFT] != 1.0:
@@ -240,3 +272,53 @@ def learn(
                 counts, features, groups, scalars, n_slots, slots, values,
                 starts[i], starts[i + 1], int(events[i, WIDE]), int(events[i, LABEL]), events[i, WEIGHT],
             )  # fmt: skip
+
+
+@jit
+def predict_one(
+    counts: Floats,
+    features: Floats,
+    groups: Floats,
+    scalars: Floats,
+    alpha: float,
+    smooth: int,
+    weighting: int,
+    slots: Ints,
+    entry_groups: Ints,
+    values: Floats,
+    n_entries: int,
+    classes: Floats,
+    order: Ints,
+    prior: int,
+    read: float,
+    sums: Floats,
+    marks: Ints,
+    probabilities: Floats,
+) -> int:
+    """Read one event and finish its answer in the same call; return the best column."""
+    work = np.empty((4, len(order)))
+    start_sums(sums, marks, 1)
+    marks[0] = read_row(
+        counts, features, groups, scalars, alpha, smooth, weighting, read, len(order),
+        slots, entry_groups, values, 0, n_entries, sums[0], marks, work, True,
+    )  # fmt: skip
+    return answer_one(classes, order, prior, alpha, read, sums, marks, probabilities)
+
+
+@jit
+def learn_one(
+    counts: Floats,
+    features: Floats,
+    groups: Floats,
+    scalars: Floats,
+    n_slots: int,
+    slots: Ints,
+    values: Floats,
+    n_entries: int,
+    classes: Floats,
+    label: int,
+    w: float,
+) -> None:
+    """Learn one event and its class in the same call."""
+    learn_row(counts, features, groups, scalars, n_slots, slots, values, 0, n_entries, 0, label, w)
+    learn_class(classes, label, w)

@@ -9,6 +9,7 @@ import math
 
 import numpy as np
 
+from streamnb.learners.kernels.answer import answer_one, learn_class
 from streamnb.learners.kernels.jit import inlined, jit
 from streamnb.learners.kernels.layout import (
     CELLS,
@@ -19,6 +20,7 @@ from streamnb.learners.kernels.layout import (
     READ,
     SHIFT,
     WEIGHT,
+    only_read,
     start_sums,
 )
 from streamnb.learners.kernels.sums import (
@@ -345,10 +347,7 @@ def predict_learn(
     """Read every row, and learn those that have a label."""
     if first == 1:
         start_sums(sums, unseen, n_rows)
-    learned = 0
-    for i in range(n_rows):
-        learned += events[i, LABEL] >= 0.0
-    if n_rows > 1 and learned == 0 and n_classes > 0:
+    if n_rows > 1 and n_classes > 0 and only_read(events, n_rows):
         read_rows(
             cells, cache, var_smoothing, ddof, n_classes, n_rows, starts, slots, values, events, sums, unseen
         )  # fmt: skip
@@ -404,3 +403,45 @@ def learn(
                 int(events[i, LABEL]),
                 events[i, WEIGHT],
             )
+
+
+@jit
+def predict_one(
+    cells: Floats,
+    cache: Floats,
+    var_smoothing: float,
+    ddof: float,
+    slots: Ints,
+    values: Floats,
+    n_entries: int,
+    classes: Floats,
+    order: Ints,
+    prior: int,
+    read: float,
+    sums: Floats,
+    marks: Ints,
+    probabilities: Floats,
+) -> int:
+    """Read one event and finish its answer in the same call; return the best column."""
+    start_sums(sums, marks, 1)
+    marks[0] = read_row(
+        cells, cache, var_smoothing, ddof, read, len(order), slots, values, 0, n_entries, sums[0], marks
+    )  # fmt: skip
+    return answer_one(classes, order, prior, 0.0, read, sums, marks, probabilities)
+
+
+@jit
+def learn_one(
+    cells: Floats,
+    cache: Floats,
+    n_features: int,
+    slots: Ints,
+    values: Floats,
+    n_entries: int,
+    classes: Floats,
+    label: int,
+    w: float,
+) -> None:
+    """Learn one event and its class in the same call."""
+    learn_row(cells, cache, n_features, slots, values, 0, n_entries, label, w)
+    learn_class(classes, label, w)

@@ -21,3 +21,12 @@ def start_sums(sums: Floats, unseen: Ints, n_rows: int) -> None:
     sums[:n_rows] = 0.0
     unseen[:n_rows] = 0
     unseen[-1] = 0
+
+
+@inlined
+def only_read(events: Floats, n_rows: int) -> bool:
+    """Whether none of the rows is learned."""
+    learned = 0
+    for i in range(n_rows):
+        learned += events[i, LABEL] >= 0.0
+    return learned == 0

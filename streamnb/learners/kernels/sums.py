@@ -2,13 +2,35 @@
 
 import math
 
+import numpy as np
+
 from streamnb.learners.kernels.jit import inlined
+from streamnb.learners.kernels.types import Floats
 
 LARGEST = 1.7976931348623157e308
 FACTORS = 16
 """As many factors are multiplied before one logarithm is taken of them."""
 SMALLEST_FACTOR, LARGEST_FACTOR = 1e-18, 1e18
 """Only factors within these are multiplied, so that `FACTORS` of them cannot leave float64."""
+
+
+LN2 = math.log(2.0)
+EXPONENT = 52
+BIAS = 1023
+MANTISSA = (1 << EXPONENT) - 1
+
+
+@inlined
+def take_exponents(products: Floats, exponents: Floats, n: int) -> None:
+    """Split positive normal numbers: leave them in [1, 2), add their binary exponents to `exponents`.
+
+    So a long product costs one logarithm.
+    """
+    bits = products.view(np.int64)
+    for c in range(n):
+        held = bits[c]
+        exponents[c] += (held >> EXPONENT) - BIAS
+        bits[c] = (held & MANTISSA) | (BIAS << EXPONENT)
 
 
 @inlined
