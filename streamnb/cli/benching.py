@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from streamnb import logs
-from streamnb.cli.run import stop_at_signals
 from streamnb.cli.profiling import Sampler
+from streamnb.cli.run import stop_at_signals
 from streamnb.cli.wiring import Daemon
 from streamnb.config import load
 from streamnb.reports import Status
