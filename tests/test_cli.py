@@ -320,3 +320,33 @@ def test_an_error_is_one_message_and_a_traceback_only_with_debug(folder: Path) -
 
 def test_the_version_is_that_of_the_package(tmp_path: Path) -> None:
     assert streamnb("--version", cwd=tmp_path).stdout == f"streamnb {version('streamnb')}\n"
+
+
+def test_the_shell_completes_commands_options_and_nothing_else() -> None:
+    program = "import sys; from streamnb.cli import main; sys.argv[:] = ['streamnb']; main()"
+
+    def completed(words: str, at: int) -> list[str]:
+        environ = {**ENVIRONMENT, "_STREAMNB_COMPLETE": "complete_bash", "COMP_WORDS": words, "COMP_CWORD": str(at)}
+        done = subprocess.run([sys.executable, "-c", program], env=environ, capture_output=True, text=True, check=True)
+        return done.stdout.split()
+
+    assert completed("streamnb con", 1) == ["convert"]
+    assert completed("streamnb topics create --min", 3) == ["--min-isr"]
+    assert {"run", "check", "demo", "topics"} <= set(completed("streamnb ", 1))
+
+
+@pytest.mark.parametrize("arguments", [["verify", "snapshots", "--input", "-"], ["explain", "snapshots", "-"]])
+def test_ctrl_c_ends_a_command_that_waits_without_a_word(folder: Path, arguments: list[str]) -> None:
+    assert streamnb("run", "streamnb.yaml", cwd=folder).returncode == 0
+    program = (  # the command has begun to read once it asks for standard input
+        "import os, signal, sys; from streamnb.cli import main; sys.argv[0] = 'streamnb'\n"
+        "class Waiting:\n"
+        "    def fileno(self): os.kill(os.getpid(), signal.SIGINT); return 0\n"
+        "    buffer = property(lambda self: os.kill(os.getpid(), signal.SIGINT))\n"
+        "sys.stdin = Waiting()\n"
+        "main()"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OrdinalEncoder
 
 from streamnb.snapshots import find
+from tests.broker import wait_until
+from tests.lives import SLOW, Fleet, answered
+from tests.oracle import Workload
 from tests.saved_models import call, learned, lines_of
 
 CHANCE = np.random.default_rng(8)
@@ -140,3 +144,24 @@ def test_a_model_that_scikit_learn_has_nothing_for_is_refused(tmp_path: Path) ->
     done = call("convert", config, tmp_path / "model.skops")
     assert (done.exit_code, (tmp_path / "model.skops").exists()) == (65, False)
     assert "MixedNB has no counterpart in scikit-learn" in done.stderr
+
+
+def test_on_kafka_no_instance_goes_on_without_the_model_that_learning_began_with(
+    workload: Workload, fleet: Fleet, tmp_path: Path
+) -> None:
+    file = saved(tmp_path, make_pipeline(OrdinalEncoder(), CategoricalNB()).fit(NAMES, LABELS))
+    daemon = fleet.daemon(workload, model={"kind": "categorical"})
+    config = daemon.folder / "config.yaml"
+    assert call("convert", file, config).exit_code == 0
+    workload.produce(50, poison=0)
+    due = 60 + len(workload.learned)
+    daemon.start().ready(SLOW)
+    wait_until(lambda: daemon.metric("model_events") == due, SLOW, daemon.tail)
+    answered(workload, daemon)
+    assert daemon.stop() == 0
+    rmtree(daemon.folder / "snapshots")
+    assert daemon.start().wait(SLOW) == 75
+    assert "learning began with the converted model" in daemon.log()
+    assert call("convert", file, config).exit_code == 0
+    daemon.start().ready(SLOW)
+    wait_until(lambda: daemon.metric("model_events") == due, SLOW, daemon.tail)

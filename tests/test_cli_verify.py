@@ -35,6 +35,11 @@ def test_a_daemons_model_is_equal_and_what_it_refused_is_left_out(config: Path) 
     assert "scikit-learn is not compared: it has no model of features of several kinds" in done.stdout
 
 
+def test_of_a_snapshot_that_has_learned_nothing_it_says_so(tmp_path: Path) -> None:
+    done = call("verify", learned(tmp_path, "", "{}"), "--quiet")
+    assert (done.exit_code, "no event was learned yet" in done.stdout) == (0, True)
+
+
 def test_a_snapshot_alone_knows_how_its_events_are_read(config: Path) -> None:
     done = call("verify", config.parent / "snapshots", "--input", config.parent / "events.jsonl", "--json")
     found = json.loads(done.stdout)

@@ -99,6 +99,8 @@ def told(found: Verified) -> Iterator[str]:
 
 def verdict(found: Verified) -> str:
     """One line, in green or red."""
+    if found.equal and not found.gathered.learned:
+        return _coloured("equal, but no event was learned yet when the snapshot was taken", True)
     if found.equal:
         return _coloured("equal: the model is the batch fit of these events", True)
     return _coloured(f"different: {', '.join(row.what for row in found.rows if not row.equal)}", False)
