@@ -262,18 +262,19 @@ class Model(base.MiniBatchClassifier):
 
     def predict_many(self, X: Any) -> Any:
         """Return the most probable label of each event: a Series for a frame, an array for an array."""
-        _, _, best = self._read_many(X)
+        _, _, best = self.run(frames.rows_of(self, X))
         return frames.labels_like(X, self._sorted, best)
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return each event's probabilities: a frame with the labels as columns for a frame, an array for an array."""
-        _, probabilities, _ = self._read_many(X)
-        return frames.numbers_like(X, self._sorted, probabilities)
+        rows = frames.rows_of(self, X)
+        _, probabilities, _ = self.run(rows)
+        return frames.numbers_like(X, self._sorted, probabilities[: len(rows)])
 
     def joint_log_likelihood_many(self, X: Any) -> Any:
         """Return each event's joint log-likelihoods, in the shape of `predict_proba_many`."""
-        joint, _, _ = self._read_many(X)
-        return frames.numbers_like(X, self._sorted, joint)
+        sums, _, _ = self.run(frames.rows_of(self, X))
+        return frames.numbers_like(X, self._sorted, sums.sums[:, self.order, JOINT])
 
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
         """Test-then-train: the label that each row gets from the model that has learned all rows before it."""
@@ -284,11 +285,6 @@ class Model(base.MiniBatchClassifier):
         """The same with probabilities; the columns are the classes known after the batch, 0 where not yet known."""
         scored = self.predict_learn_rows(frames.rows_of(self, X, _due(y), w, t))
         return frames.numbers_like(X, scored.labels, np.nan_to_num(scored.probabilities, nan=0.0))
-
-    def _read_many(self, X: Any) -> tuple[Floats, Floats, Ints]:
-        rows = frames.rows_of(self, X)
-        sums, probabilities, best = self.run(rows)
-        return sums.sums[:, self.order, JOINT], probabilities[: len(rows)], best
 
     # -- what is known ----------------------------------------------------------------------------------------
 
