@@ -9,7 +9,7 @@ import numpy as np
 
 from streamnb.learners.block import Batch, Block, Entries, Likelihood, Sums
 from streamnb.learners.columns import first_bad
-from streamnb.learners.kernels import arrays, moments
+from streamnb.learners.kernels import arrays, gaussian_rows, moments
 from streamnb.learners.kernels import gaussian as kernel
 from streamnb.learners.kernels.gaussian import (
     ANCHOR,
@@ -98,8 +98,8 @@ class GaussianBlock(Block):
         good = (np.abs(table) <= LARGEST_NUMBER) | ~present
         if not good.all():
             raise first_bad("gaussian", names, values, good, ALLOWED)
-        wanted: list[bool] = (present & learned[:, None]).any(axis=0).tolist()
-        slots = buffer.look_up(self.names.slots, len(self.names), names, wanted, None)
+        wanted = np.asarray((present & learned[:, None]).any(axis=0))
+        slots = buffer.look_up(self.names.slots, len(self.names), names, wanted.tolist(), None)
         starts = np.concatenate([[0], np.cumsum(present.sum(axis=1))]).astype(np.int64)
         buffer.take(starts, np.broadcast_to(slots, table.shape)[present], table[present])
 
@@ -137,7 +137,7 @@ class GaussianBlock(Block):
         )  # fmt: skip
 
     def learn(self, buffer: Buffer, batch: Batch) -> None:
-        kernel.learn(
+        gaussian_rows.learn(
             self.cells, self.cache, len(self.names.names), batch.n_classes, batch.n_rows,
             buffer.starts, buffer.slots, buffer.values, batch.events,
         )  # fmt: skip
