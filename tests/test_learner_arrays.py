@@ -88,6 +88,24 @@ def test_a_gaussian_table_for_rows_alike_gives_the_bits_of_single_rows(
     assert np.array_equal(model.joint_log_likelihood_many(Z), one_by_one(model, Z))
 
 
+@law
+@given(seed=SEEDS, offset=st.sampled_from([0.0, 1e12, -1e110]), weighted=st.booleans())
+def test_a_gaussian_batch_of_rows_alike_is_learned_to_the_bits_of_single_rows(
+    seed: int, offset: float, weighted: bool
+) -> None:
+    random = np.random.default_rng(seed)
+    X = random.normal(size=(30, int(random.integers(1, 40)))) * 10.0 ** random.integers(-12, 100) + offset
+    y = [f"c{c}" for c in random.integers(0, 4, 30)]
+    w = 10.0 ** random.integers(-9, 9, 30) if weighted else np.ones(30)
+    batches, events = streamnb.GaussianNB(), streamnb.GaussianNB()
+    for part in (slice(0, 11), slice(11, 30)):
+        batches.learn_many(X[part], y[part], w=w[part])
+    for x, label, weight in zip(X.tolist(), y, w.tolist(), strict=True):
+        events.learn_one(dict(enumerate(x)), label, weight)
+    assert batches.to_bytes() == events.to_bytes()
+    assert batches.predict_proba_one(dict(enumerate(X[0]))) == events.predict_proba_one(dict(enumerate(X[0])))
+
+
 @pytest.mark.parametrize("kind", ["multinomial", "complement", "bernoulli"])
 @pytest.mark.parametrize("alpha", [0.0, 1e-30, 1.0])
 def test_factors_too_small_to_multiply_are_summed_as_logarithms(kind: str, alpha: float) -> None:

@@ -138,14 +138,19 @@ class BernoulliBlock(Block):
 
     def _write_values(self, buffer: Buffer, n: int, values: Collection[Any]) -> bool:
         """Write the values after the last row; False if one may be too large."""
-        try:
-            if not hypot(*values) <= SMALL_NORM:
-                return False
-        except OverflowError:  # an integer beyond every float
-            return False
         threshold = self.binarize
         start = buffer.room(n)
-        packers(n)[1](buffer.for_values, start, *[value > threshold for value in values])
+        try:
+            small = bytes(values)  # whole numbers up to 255 need no other check, and are compared faster
+        except (TypeError, ValueError):
+            try:
+                if not hypot(*values) <= SMALL_NORM:
+                    return False
+            except OverflowError:  # an integer beyond every float
+                return False
+            packers(n)[1](buffer.for_values, start, *[value > threshold for value in values])
+        else:
+            buffer.values[buffer.used : buffer.used + n] = np.frombuffer(small, np.uint8) > threshold
         return True
 
     def settle(self, buffer: Buffer, n_classes: int) -> None:

@@ -6,6 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from streamnb.learners.block import Batch, Block, Entries, Likelihood, Sums
+from streamnb.learners.columns import distinct_in
 from streamnb.learners.kernels import categorical as kernel
 from streamnb.learners.kernels.categorical import AMOUNT, EVENTS
 from streamnb.learners.kernels.types import Array, Floats, Ints
@@ -83,15 +84,15 @@ class CategoricalBlock(Block):
         extras = np.empty((n_rows, n_columns), np.int64)
         present = np.ones((n_rows, n_columns), np.bool_)
         for j, name in enumerate(names):
-            distinct, inverse = np.unique(values[:, j], return_inverse=True)
+            distinct, inverse = distinct_in(values[:, j])
             wanted = np.zeros(len(distinct), np.bool_)
             wanted[inverse[learned]] = True
-            places, features, missing = self._places(buffer, name, distinct.tolist(), wanted.tolist())
+            places, features, missing = self._places(buffer, name, distinct, wanted.tolist())
             slots[:, j], extras[:, j], present[:, j] = places[inverse], features[inverse], ~missing[inverse]
         starts = np.concatenate([[0], np.cumsum(present.sum(axis=1))]).astype(np.int64)
-        kept = slots[present]
+        kept = slots.reshape(-1) if present.all() else slots[present]
         buffer.take(starts, kept, np.zeros(len(kept)))
-        buffer.extras = extras[present]
+        buffer.extras = extras.reshape(-1) if present.all() else extras[present]
 
     def _places(self, buffer: Buffer, name: Any, distinct: list[Any], wanted: list[bool]) -> tuple[Ints, Ints, Array]:
         """Return the slots of a feature's categories, its own slot for each, and which of them are missing."""

@@ -125,3 +125,24 @@ def first_bad(block: str, names: Sequence[Any], values: Array, good: Array, allo
     """Return the error for the first value of a dense array that a block does not take."""
     row, column = (int(place) for place in np.argwhere(~good)[0])
     return refusal(block, names[column], values[row, column].item(), allowed)
+
+
+def distinct_in(column: Array) -> tuple[list[Any], Ints]:
+    """Return the distinct values of an array in Python's own types, and the place of each element's among them."""
+    if column.dtype.kind not in "iub" or not len(column):
+        return _by_sorting(column)
+    low, high = int(column.min()), int(column.max())
+    if high - low >= 1 << 16 or high >= 1 << 62:
+        return _by_sorting(column)
+    shifted = column.astype(np.int64) - low
+    present = np.flatnonzero(np.bincount(shifted))
+    if len(present) == present[-1] + 1:  # no gaps
+        return (present + low).astype(column.dtype).tolist(), shifted
+    rank = np.zeros(present[-1] + 1, np.int64)
+    rank[present] = np.arange(len(present))
+    return (present + low).astype(column.dtype).tolist(), rank[shifted]
+
+
+def _by_sorting(column: Array) -> tuple[list[Any], Ints]:
+    values, inverse = np.unique(column, return_inverse=True)
+    return values.tolist(), inverse.astype(np.int64)

@@ -7,7 +7,6 @@ import numpy as np
 
 from streamnb.learners.block import Batch, Block, Entries, Likelihood, Sums
 from streamnb.learners.columns import Columns, dense_check, stored_in, stored_of
-from streamnb.learners.kernels import complement
 from streamnb.learners.kernels import counts as kernel
 from streamnb.learners.kernels.counts import COLUMN, DF, EVENTS, GROUP, WIDTH, N
 from streamnb.learners.kernels.types import Array, Floats, Ints
@@ -48,7 +47,7 @@ class CountsBlock(Block):
         self.names.add(None)
         self.slots_of: list[dict[Any, int]] = [{}]
         self.strings = True
-        self.keys: list[tuple[Any, Any]] = []
+        self.tokens: list[Any] = []
         self.columns = Columns()
         self.counts: Floats = np.zeros((FIRST_CAPACITY, 2))
         self.features_: Floats = np.zeros((FIRST_CAPACITY, 4))
@@ -56,7 +55,7 @@ class CountsBlock(Block):
         self.scalars: Floats = np.zeros(2)
 
     def reserve(self, n_classes: int) -> None:
-        self._make_room(n_classes, len(self.keys))
+        self._make_room(n_classes, [])
 
     def encode(self, items: Iterable[tuple[Any, Any]]) -> Entries:
         """Validate counts; they all belong to group 0."""
@@ -107,24 +106,24 @@ class CountsBlock(Block):
         table = dense_check(values, names, self._allowed, "count", ALLOWED)
         n_rows, n_columns = table.shape
         wanted = [bool(learned.any())] * n_columns
-        slots = buffer.look_up(self.slots_of[0], len(self.keys), names, wanted, 0)
+        slots = buffer.look_up(self.slots_of[0], len(self.tokens), names, wanted, 0)
         starts = np.arange(n_rows + 1, dtype=np.int64) * n_columns
         buffer.take(starts, np.tile(slots, n_rows), table.reshape(-1))
 
     def fill_columns(self, buffer: Buffer, values: Array, learned: Array) -> None:
         width = values.shape[1]
         table = dense_check(values, range(width), self._allowed, "count", ALLOWED)
-        self.columns.fill(buffer, self.slots_of[0], len(self.keys), 0, width, stored_of(table), learned)
+        self.columns.fill(buffer, self.slots_of[0], len(self.tokens), 0, width, stored_of(table), learned)
 
     def fill_sparse(self, buffer: Buffer, X: Any, learned: Array) -> None:
         stored = stored_in(X, 0.0, "count", ALLOWED)
-        self.columns.fill(buffer, self.slots_of[0], len(self.keys), 0, X.shape[1], stored, learned)
+        self.columns.fill(buffer, self.slots_of[0], len(self.tokens), 0, X.shape[1], stored, learned)
 
     def push(self, buffer: Buffer, row: int, entries: Entries, learn: bool) -> None:
         slots, extras, values, unknown = entries
         assert extras is not None
         if unknown:
-            buffer.resolve_pairs(self.names, len(self.keys), slots, extras, unknown, learn)
+            buffer.resolve_pairs(self.names, len(self.tokens), slots, extras, unknown, learn)
         buffer.push(row, slots, extras, values)
 
     def shape(self, names: tuple[Any, ...]) -> Shape | None:
@@ -169,12 +168,11 @@ class CountsBlock(Block):
         return True
 
     def settle(self, buffer: Buffer, n_classes: int) -> None:
-        start = len(self.keys)
         for name in buffer.fresh_outer:
             self._add_group(name)
         for group, token in buffer.fresh:
             self._add_token(group, token)
-        self._make_room(n_classes, start)
+        self._make_room(n_classes, [group for group, _ in buffer.fresh])
 
     def _add_group(self, name: Any) -> None:
         self.names.add(name)
@@ -182,29 +180,34 @@ class CountsBlock(Block):
 
     def _add_token(self, group: int, token: Any) -> None:
         self.strings = self.strings and type(token) is str
-        self.slots_of[group][token] = len(self.keys)
-        self.keys.append((self.names.names[group], token))
+        self.slots_of[group][token] = len(self.tokens)
+        self.tokens.append(token)
 
-    def _make_room(self, n_classes: int, start: int) -> None:
-        self.counts = grown(self.counts, [len(self.keys), n_classes])
+    def _make_room(self, n_classes: int, groups: list[int]) -> None:
+        """Make room for classes and tokens; `groups` are those of the tokens added last."""
+        self.counts = grown(self.counts, [len(self.tokens), n_classes])
         self.features_ = grown(self.features_, [len(self.counts), 4])
         self.groups = grown(self.groups, [len(self.names), n_classes + 1])
-        for slot in range(start, len(self.keys)):
-            group, token = self.keys[slot]
-            self.features_[slot, GROUP] = self.names.slots[group]
-            self.features_[slot, COLUMN] = self.columns.number(token)
+        if groups:
+            stop = len(self.tokens)
+            start = stop - len(groups)
+            self.features_[start:stop, GROUP] = groups
+            self.features_[start:stop, COLUMN] = [self.columns.number(token) for token in self.tokens[start:]]
+
+    def _group_of(self, slot: int) -> int:
+        return int(self.features_[slot, GROUP])
 
     def predict_learn(self, buffer: Buffer, batch: Batch, sums: Sums) -> None:
         kernel.predict_learn(
             self.counts, self.features_, self.groups, self.scalars, self.alpha, self.smooth, self.weighting,
-            len(self.keys), batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.extras, buffer.values,
+            len(self.tokens), batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.extras, buffer.values,
             batch.events, sums.first, sums.sums, sums.unseen,
         )  # fmt: skip
         self.columns.learned(batch)
 
     def learn(self, buffer: Buffer, batch: Batch) -> None:
         kernel.learn(
-            self.counts, self.features_, self.groups, self.scalars, len(self.keys), batch.n_classes, batch.n_rows,
+            self.counts, self.features_, self.groups, self.scalars, len(self.tokens), batch.n_classes, batch.n_rows,
             buffer.starts, buffer.slots, buffer.values, batch.events,
         )  # fmt: skip
         self.columns.learned(batch)
@@ -228,7 +231,7 @@ class CountsBlock(Block):
         w: float,
     ) -> None:
         kernel.learn_one(
-            self.counts, self.features_, self.groups, self.scalars, len(self.keys),
+            self.counts, self.features_, self.groups, self.scalars, len(self.tokens),
             buffer.slots, buffer.values, n_entries, classes, label, w,
         )  # fmt: skip
 
@@ -245,7 +248,7 @@ class CountsBlock(Block):
         for slot, f in zip(slots, values, strict=True):
             if slot < 0 or self.features_[slot, EVENTS] == 0.0:
                 raise ValueError("a feature of this event was never learned")
-            name = self.keys[slot][1]
+            name = self.tokens[slot]
             held = self.counts[slot, label]
             if w * f > held * (1.0 + 1e-9):
                 raise ValueError(f"count feature {name!r}: {w * f!r} is above the {float(held)!r} that is held")
@@ -253,9 +256,9 @@ class CountsBlock(Block):
             if self.features_[slot, EVENTS] == 1.0 and everything - w * f > 1e-9 * everything:
                 raise ValueError(f"count feature {name!r}: its last event had another count or class")
         if last:
-            left = self.counts[: len(self.keys), label].copy()
+            left = self.counts[: len(self.tokens), label].copy()
             left[slots] -= w * np.array(values, np.float64)
-            if (left > 1e-9 * self.counts[: len(self.keys), label]).any():
+            if (left > 1e-9 * self.counts[: len(self.tokens), label]).any():
                 raise ValueError("the last event of this class had other counts")
 
     def unlearn(self, entries: Entries, label: int, w: float, order: Ints) -> None:  # noqa: ARG002
@@ -263,7 +266,7 @@ class CountsBlock(Block):
         assert values is not None
         self.scalars[N] = max(self.scalars[N] - w, 0.0)
         for slot, f in zip(slots, values, strict=True):
-            group = int(self.features_[slot, GROUP])
+            group = self._group_of(slot)
             self.features_[slot, EVENTS] -= 1.0
             if f > 0.0:
                 self.features_[slot, DF] = max(self.features_[slot, DF] - w, 0.0)
@@ -271,14 +274,14 @@ class CountsBlock(Block):
                 self.groups[group, label + 1] = max(self.groups[group, label + 1] - w * f, 0.0)
         for slot in sorted(slots, reverse=True):
             if self.features_[slot, EVENTS] == 0.0:
-                group = int(self.features_[slot, GROUP])
-                del self.slots_of[group][self.keys[slot][1]]
-                last = take_out(self.keys, slot)
+                group = self._group_of(slot)
+                del self.slots_of[group][self.tokens[slot]]
+                last = take_out(self.tokens, slot)
                 for array in (self.counts, self.features_):
                     array[slot] = array[last]
                     array[last] = 0.0
                 if slot != last:
-                    self.slots_of[int(self.features_[slot, GROUP])][self.keys[slot][1]] = slot
+                    self.slots_of[self._group_of(slot)][self.tokens[slot]] = slot
         self._refresh()
 
     def _refresh(self) -> None:
@@ -294,23 +297,25 @@ class CountsBlock(Block):
             array[:, end] = 0.0
 
     def scale(self, factor: float, n_classes: int) -> None:
-        kernel.scale(self.counts, self.features_, self.groups, self.scalars, factor, len(self.keys), n_classes)
+        kernel.scale(self.counts, self.features_, self.groups, self.scalars, factor, len(self.tokens), n_classes)
 
     def merge(self, other: Self, classes: Ints, n_classes: int) -> None:
         self.fold()
         other = other.copy()
         other.fold()
-        start = len(self.keys)
         for name in other.names.names:
             if name not in self.names.slots:
                 self._add_group(name)
-        for name, token in other.keys:
-            group = self.names.slots[name]
+        groups = np.array([self.names.slots[name] for name in other.names.names], np.int64)
+        added: list[int] = []
+        slots = np.empty(len(other.tokens), np.int64)
+        for slot, token in enumerate(other.tokens):
+            group = int(groups[other._group_of(slot)])
             if token not in self.slots_of[group]:
                 self._add_token(group, token)
-        self._make_room(n_classes, start)
-        groups = np.array([self.names.slots[name] for name in other.names.names], np.int64)
-        slots = np.array([self.slots_of[self.names.slots[name]][t] for name, t in other.keys], np.int64)
+                added.append(group)
+            slots[slot] = self.slots_of[group][token]
+        self._make_room(n_classes, added)
         n_slots, n = len(slots), len(classes)
         self.counts[np.ix_(slots, classes)] += other.counts[:n_slots, :n]
         for field in (EVENTS, DF):
@@ -320,17 +325,22 @@ class CountsBlock(Block):
         self._refresh()
 
     def names_of(self, entries: Entries) -> list[Any]:
-        named = [self.keys[slot] if slot >= 0 else None for slot in entries[0]]
+        named = [self._named(slot) if slot >= 0 else None for slot in entries[0]]
         for position, group, token in entries[3]:
             named[position] = (group, token)
         return [None if pair is None else pair[1] if pair[0] is None else pair for pair in named]
 
     @property
     def n_features(self) -> int:
-        return len(self.keys)
+        return len(self.tokens)
 
     def features(self) -> list[Any]:
-        return [token if group is None else (group, token) for group, token in self.keys]
+        return [
+            token if group is None else (group, token) for group, token in map(self._named, range(len(self.tokens)))
+        ]
+
+    def _named(self, slot: int) -> tuple[Any, Any]:
+        return self.names.names[self._group_of(slot)], self.tokens[slot]
 
     def dump(self, order: Ints) -> tuple[dict[str, Any], list[Array]]:
         self.fold()
@@ -351,18 +361,21 @@ class CountsBlock(Block):
         return () if group == 0 else sort_key(self.names.names[group])
 
     def load(self, names: Mapping[str, Any], arrays: list[Array], n_classes: int) -> None:
-        self.names, self.slots_of, self.keys, self.columns = Names(), [], [], Columns()
+        self.names, self.slots_of, self.tokens, self.columns = Names(), [], [], Columns()
         self._add_group(None)
-        for group, tokens in zip(names["groups"], names["tokens"], strict=True):
-            if group not in self.names.slots:
-                self._add_group(group)
+        added: list[int] = []
+        for name, tokens in zip(names["groups"], names["tokens"], strict=True):
+            if name not in self.names.slots:
+                self._add_group(name)
+            group = self.names.slots[name]
             for token in tokens:
-                self._add_token(self.names.slots[group], token)
+                self._add_token(group, token)
+            added += [group] * len(tokens)
         self.counts = np.zeros((FIRST_CAPACITY, max(n_classes, 1)))
         self.features_ = np.zeros((FIRST_CAPACITY, 4))
         self.groups = np.zeros((1, n_classes + 1))
-        self._make_room(n_classes, 0)
-        n_slots = len(self.keys)
+        self._make_room(n_classes, added)
+        n_slots = len(self.tokens)
         self.counts[:n_slots, :n_classes] = arrays[0]
         self.features_[:n_slots, EVENTS] = arrays[1][:, 0]
         self.features_[:n_slots, DF] = arrays[1][:, 1]
@@ -387,43 +400,3 @@ class CountsBlock(Block):
     def _share(self, count: float, total: float, size: int) -> float:
         whole = total + self.alpha * size
         return (count + self.alpha) / whole if whole > 0.0 else 1.0 / size
-
-
-class ComplementBlock(CountsBlock):
-    """Counts of which each class is scored by what all the other classes hold."""
-
-    kind = "complement"
-
-    def __init__(self, alpha: float, norm: bool) -> None:
-        super().__init__(alpha)
-        self.norm = int(norm)
-
-    def predict_learn(self, buffer: Buffer, batch: Batch, sums: Sums) -> None:
-        complement.predict_learn(
-            self.counts, self.features_, self.groups, self.scalars, self.alpha, self.norm, batch.order,
-            len(self.keys), batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.values,
-            batch.events, sums.first, sums.sums, sums.unseen,
-        )  # fmt: skip
-        self.columns.learned(batch)
-
-    def predict_one(
-        self, buffer: Buffer, n_entries: int, classes: Floats, order: Ints, prior: int, read: float, sums: Sums
-    ) -> int:
-        return complement.predict_one(
-            self.counts, self.features_, self.groups, self.scalars, self.alpha, self.norm, len(self.keys),
-            buffer.slots, buffer.values, n_entries,
-            classes, order, prior, read, sums.sums, sums.unseen, sums.probabilities,
-        )  # fmt: skip
-
-    def table(self, labels: list[Any], order: Ints, read: float) -> Iterable[Likelihood]:
-        """Yield the complement's share of each token: small where the token speaks for the class."""
-        size = len(self.keys)
-        for token in sorted(self.slots_of[0], key=sort_key):
-            slot = self.slots_of[0][token]
-            numbers = {}
-            for label, c in zip(labels, order, strict=True):
-                others = [int(o) for o in order if o != c]
-                count = read * float(sum(self.counts[slot, o] for o in others))
-                total = read * float(sum(self.groups[0, o + 1] for o in others))
-                numbers[label] = {"p": self._share(count, total, size), "count": count, "total": total}
-            yield Likelihood(token, None, numbers)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from streamnb.learners.columns import distinct_in
 from streamnb.learners.kernels.layout import EVENT_FIELDS, LABEL, WEIGHT, WIDE
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.rows import Rows
@@ -30,14 +31,15 @@ def rows_of(model: "Model", X: Any, y: Any = None, w: Any = None, t: Any = None)
         for i, x in enumerate(_events(X)):
             rows.add(x, None if y is None else labels[i], float(weights[i]), times[i], supervised=y is not None)
         return rows
-    slots, weights = _label_slots(model, rows, n_rows, labels, weights, supervised=y is not None)
     rows.batch.n_rows = n_rows
     events = rows.batch.events = np.empty((max(n_rows, 1), EVENT_FIELDS))
-    events[:] = (0.0, 0.0, 1.0, 1.0, 0.0)
-    events[:n_rows, LABEL] = slots
-    events[:n_rows, WEIGHT] = weights
-    learned = slots >= 0
-    rows.learned = int(np.count_nonzero(learned))
+    events[:] = (-1.0, 1.0, 1.0, 1.0, 0.0)
+    learned = np.zeros(n_rows, np.bool_)
+    if y is not None and n_rows:
+        slots = events[:n_rows, LABEL] = _label_slots(model, rows, labels, weights)
+        events[:n_rows, WEIGHT] = weights
+        learned = slots >= 0
+        rows.learned = int(np.count_nonzero(learned))
     if model.forgets:
         rows.times = [plain_time(time) for time in times]
     block, buffer = model.blocks[0], rows.buffers[0]
@@ -147,14 +149,10 @@ def _targets(n_rows: int, y: Any, w: Any, t: Any) -> tuple[Any, Any, list[Any]]:
     return labels, weights, times
 
 
-def _label_slots(
-    model: "Model", rows: Rows, n_rows: int, labels: Any, weights: Floats, supervised: bool
-) -> tuple[Ints, Floats]:
-    """Return the class slot of every event, -1 for what is not learned, and the weights; new labels go to the batch."""
-    if not supervised or n_rows == 0:
-        return np.full(n_rows, -1, np.int64), np.ones(n_rows)
+def _label_slots(model: "Model", rows: Rows, labels: Any, weights: Floats) -> Ints:
+    """Return the class slot of every event, -1 for what is not learned; new labels go to the batch."""
     if isinstance(labels, np.ndarray):
-        distinct, inverse = _distinct(labels)
+        distinct, inverse = distinct_in(labels)
     else:
         seen: dict[tuple[type, Any], int] = {}
         inverse = np.array([seen.setdefault((type(y), _hashable(y)), len(seen)) for y in labels], np.int64)
@@ -167,7 +165,7 @@ def _label_slots(
         if slot < 0 and learned[inverse == i].any():
             slot = rows.fresh_labels[label] = len(model.labels) + len(rows.fresh_labels)
         slots[i] = slot
-    return np.where(learned, slots[inverse], -1), weights
+    return np.where(learned, slots[inverse], -1)
 
 
 def _hashable(y: Any) -> Any:
@@ -176,20 +174,6 @@ def _hashable(y: Any) -> Any:
     except TypeError:
         raise TypeError(f"label {y!r}: allowed are strings, integers and booleans") from None
     return y
-
-
-def _distinct(labels: Array) -> tuple[list[Any], Ints]:
-    """Return the distinct labels of an integer or boolean array, and the place of each event's among them."""
-    low, high = int(labels.min()), int(labels.max())
-    if high - low >= 1 << 16:
-        values, inverse = np.unique(labels, return_inverse=True)
-        return values.tolist(), inverse.astype(np.int64)
-    shifted = labels.astype(np.int64) - low
-    present = np.flatnonzero(np.bincount(shifted))
-    rank = np.zeros(high - low + 1, np.int64)
-    rank[present] = np.arange(len(present))
-    values = present + low
-    return (values.astype(np.bool_) if labels.dtype.kind == "b" else values).tolist(), rank[shifted]
 
 
 def labels_like(X: Any, labels: Sequence[Label], best: Ints) -> Any:

@@ -9,8 +9,8 @@ import numpy as np
 
 from streamnb.learners.block import Batch, Block, Entries, Likelihood, Sums
 from streamnb.learners.columns import first_bad
+from streamnb.learners.kernels import arrays, gaussian_rows, moments
 from streamnb.learners.kernels import gaussian as kernel
-from streamnb.learners.kernels import moments
 from streamnb.learners.kernels.gaussian import (
     ANCHOR,
     EVENTS,
@@ -88,18 +88,18 @@ class GaussianBlock(Block):
     def fill(self, buffer: Buffer, names: list[Any], values: Array, learned: Array) -> None:
         table = np.ascontiguousarray(values, np.float64)
         n_rows, n_columns = table.shape
-        good = np.abs(table) <= LARGEST_NUMBER
-        whole = bool(good.all())
-        present = good if whole else ~np.isnan(table)
-        if not whole and not (good | ~present).all():
-            raise first_bad("gaussian", names, values, good | ~present, ALLOWED)
-        comes = learned[:, None] if whole else present & learned[:, None]
-        wanted = np.asarray(np.broadcast_to(comes, table.shape).any(axis=0))
-        slots = buffer.look_up(self.names.slots, len(self.names), names, wanted.tolist(), None)
-        if whole:
+        if arrays.first_outside(table.reshape(-1), -LARGEST_NUMBER, LARGEST_NUMBER) < 0:
+            learns = [bool(learned.any())] * n_columns
+            slots = buffer.look_up(self.names.slots, len(self.names), names, learns, None)
             starts = np.arange(n_rows + 1, dtype=np.int64) * n_columns
             buffer.take(starts, np.tile(slots, n_rows), table.reshape(-1))
             return
+        present = ~np.isnan(table)
+        good = (np.abs(table) <= LARGEST_NUMBER) | ~present
+        if not good.all():
+            raise first_bad("gaussian", names, values, good, ALLOWED)
+        wanted = np.asarray((present & learned[:, None]).any(axis=0))
+        slots = buffer.look_up(self.names.slots, len(self.names), names, wanted.tolist(), None)
         starts = np.concatenate([[0], np.cumsum(present.sum(axis=1))]).astype(np.int64)
         buffer.take(starts, np.broadcast_to(slots, table.shape)[present], table[present])
 
@@ -137,7 +137,7 @@ class GaussianBlock(Block):
         )  # fmt: skip
 
     def learn(self, buffer: Buffer, batch: Batch) -> None:
-        kernel.learn(
+        gaussian_rows.learn(
             self.cells, self.cache, len(self.names.names), batch.n_classes, batch.n_rows,
             buffer.starts, buffer.slots, buffer.values, batch.events,
         )  # fmt: skip

@@ -197,7 +197,7 @@ class MixedNB(Model):
             categories.cells, categories.values, n_categories, for_categories.slots, for_categories.extras,
             flags.counts, flags.features_, flags.totals, flags.scalars, flags.bins, flags.listed, flags.cache,
             len(flags.names.names), n_flags, for_flags.slots, for_flags.values,
-            tokens.counts, tokens.features_, tokens.groups, tokens.scalars, len(tokens.keys), n_tokens,
+            tokens.counts, tokens.features_, tokens.groups, tokens.scalars, len(tokens.tokens), n_tokens,
             for_tokens.slots, for_tokens.values,
             self.class_table, len(self.order), label, w,
         )  # fmt: skip

@@ -273,25 +273,20 @@ class Model(base.MiniBatchClassifier):
         self.learn_rows(frames.rows_of(self, X, _due(y), w, t))
 
     def predict_many(self, X: Any) -> Any:
-        """Return the most probable label of each event, (n_events,): a Series for a frame, an array for an array.
-
-        Raise ValueError or TypeError if there is a bad row.
-        """
-        _, _, best = self._read_many(X)
+        """Return the most probable label of each event: a Series for a frame, an array for an array."""
+        _, _, best = self.run(frames.rows_of(self, X))
         return frames.labels_like(X, self._sorted, best)
 
     def predict_proba_many(self, X: Any) -> Any:
-        """Return each event's probabilities, (n_events, n_classes), with the columns of `classes`.
-
-        A frame for a frame, an array for an array. Raise ValueError or TypeError if there is a bad row.
-        """
-        _, probabilities, _ = self._read_many(X)
-        return frames.numbers_like(X, self._sorted, probabilities)
+        """Return each event's probabilities: a frame with the labels as columns for a frame, an array for an array."""
+        rows = frames.rows_of(self, X)
+        _, probabilities, _ = self.run(rows)
+        return frames.numbers_like(X, self._sorted, probabilities[: len(rows)])
 
     def joint_log_likelihood_many(self, X: Any) -> Any:
-        """Return each event's joint log-likelihoods in nats, (n_events, n_classes), as `predict_proba_many` does."""
-        joint, _, _ = self._read_many(X)
-        return frames.numbers_like(X, self._sorted, joint)
+        """Return each event's joint log-likelihoods, in the shape of `predict_proba_many`."""
+        sums, _, _ = self.run(frames.rows_of(self, X))
+        return frames.numbers_like(X, self._sorted, sums.sums[:, self.order, JOINT])
 
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
         """Test-then-train: return the label, (n_events,), that each row gets once all rows before it are learned.
@@ -308,11 +303,6 @@ class Model(base.MiniBatchClassifier):
         """
         scored = self.predict_learn_rows(frames.rows_of(self, X, _due(y), w, t))
         return frames.numbers_like(X, scored.labels, np.nan_to_num(scored.probabilities, nan=0.0))
-
-    def _read_many(self, X: Any) -> tuple[Floats, Floats, Ints]:
-        rows = frames.rows_of(self, X)
-        sums, probabilities, best = self.run(rows)
-        return sums.sums[:, self.order, JOINT], probabilities[: len(rows)], best
 
     # -- what is known ----------------------------------------------------------------------------------------
 

@@ -9,7 +9,8 @@ from streamnb.learners import options
 from streamnb.learners.bernoulli import BernoulliBlock
 from streamnb.learners.block import Block, Entries
 from streamnb.learners.categorical import CategoricalBlock
-from streamnb.learners.counts import WEIGHTINGS, ComplementBlock, CountsBlock
+from streamnb.learners.complement import ComplementBlock
+from streamnb.learners.counts import WEIGHTINGS, CountsBlock
 from streamnb.learners.gaussian import GaussianBlock
 from streamnb.learners.model import Model
 from streamnb.learners.tables import Buffer

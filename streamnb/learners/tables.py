@@ -10,23 +10,30 @@ import numpy as np
 from streamnb.learners.kernels.types import Array, Floats, Ints
 
 FIRST_CAPACITY = 8
+MANY = 1 << 14
 StructError = struct.error
 
 
 def grown(array: Array, capacity: Sequence[int]) -> Array:
     """Return the array, or a larger copy padded with zeros.
 
-    A first axis that is too short at least doubles; another, which is classes, grows by a quarter.
+    A first axis that is too short at least doubles while it is small; a long one, and classes, grow by a fraction.
     """
     if all(have >= need for have, need in zip(array.shape, capacity, strict=True)):
         return array
     shape = [
-        have if have >= need else max(need, have + (have >> (2 if axis else 0)))
+        have if have >= need else max(need, have + _step(have, axis))
         for axis, (have, need) in enumerate(zip(array.shape, capacity, strict=True))
     ]
     larger = np.zeros(shape, array.dtype)
     larger[tuple(slice(have) for have in array.shape)] = array
     return larger
+
+
+def _step(have: int, axis: int) -> int:
+    if axis:
+        return have >> 3
+    return have if have < MANY else have >> 4
 
 
 def take_out(names: list[Any], slot: int) -> int:

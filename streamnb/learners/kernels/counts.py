@@ -167,12 +167,8 @@ def read_row(
             if weighting == TF and factors + SIDE_BY_SIDE <= FACTORS and k + SIDE_BY_SIDE <= stop:
                 together = SIDE_BY_SIDE
                 for i in range(k + 1, k + SIDE_BY_SIDE):
-                    if (
-                        slots[i] < 0
-                        or values[i] != 1.0
-                        or entry_groups[i] != group
-                        or not (settled or is_known(features, scalars, slots[i]))
-                    ):
+                    alike = slots[i] >= 0 and values[i] == 1.0 and entry_groups[i] == group
+                    if not alike or not (settled or is_known(features, scalars, slots[i])):
                         together = 1
             if together == 1:
                 for c in range(n_classes):
