@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from streamnb.learners import build
+from streamnb.learners import build, dense
 
 EVENTS: dict[str, list[dict[str, Any]]] = {
     "gaussian": [{"a": 1.0, "b": 2.5}, {"a": 3.0}, {"b": -1.0}, {"a": 0.5, "b": 9.0}],
@@ -228,3 +228,23 @@ def test_a_copy_goes_its_own_way(kind: str) -> None:
         twin.learn_one(x, "new")
     assert model.to_bytes() == before
     assert twin.n_events == model.n_events + len(EVENTS[kind])
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "multinomial"])
+def test_single_rows_are_read_as_what_they_are_behind_a_matrix_and_in_the_batch_after_it(kind: str) -> None:
+    model = build(kind)
+    model.learn_one({"a": 1.0, "b": 5.0}, "p")
+    model.learn_one({"a": 4.0, "b": 2.0}, "q")
+    rows, layout = model.rows(), dense.layout_of(model, ["a", "b"])
+    assert layout is not None
+    both = [{"b": 4.0, "a": 1.0}, {"a": 3.0}]
+    for n, single in ((1, both), (40, []), (0, both), (90, both)):
+        events = [{"a": float(i), "b": 3.0} for i in range(n)]
+        table = dense.table_of(layout, [value for x in events for value in x.values()])
+        assert table is not None
+        dense.append(rows, model, layout, table, [-1] * n, [None] * n)
+        for x in single:
+            rows.append(x)
+        scored = model.predict_learn_rows(rows).probabilities
+        assert scored.tolist() == [[*model.predict_proba_one(x).values()] for x in [*events, *single]]
+        rows.clear()

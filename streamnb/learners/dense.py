@@ -74,5 +74,5 @@ def append(
         if block is layout.block:
             buffer.append_table(row, layout.slots, table)
         else:
-            buffer.append_nothing(row, n)
+            buffer.end_rows(row, n, 0)
     batch.n_rows = row + n

@@ -167,7 +167,7 @@ class Buffer:
             self.fresh_outer.clear()
 
     def room(self, n: int) -> int:
-        """Make room for a row of `n` entries; return the byte where it starts."""
+        """Make room for `n` more entries; return the byte where they start."""
         stop = self.used + n
         if stop > self.capacity:
             old = self.slots, self.extras, self.values
@@ -182,6 +182,12 @@ class Buffer:
         if row + 2 > len(self.starts):
             self.starts = grown(self.starts, [row + 2])
         self.starts[row + 1] = self.used
+
+    def end_rows(self, row: int, n_rows: int, n: int) -> None:
+        """Take what was written after the last row as the next ones, of `n` entries each."""
+        start, self.used = self.used, self.used + n_rows * n
+        self.starts = grown(self.starts, [row + n_rows + 1])
+        self.starts[row + 1 : row + n_rows + 1] = start + n * np.arange(1, n_rows + 1)
 
     def push(self, row: int, slots: list[int], extras: list[int] | None, values: list[float] | None) -> None:
         """Append one row's entries."""
@@ -198,21 +204,12 @@ class Buffer:
     def append_table(self, row: int, slots: Ints, table: Floats) -> None:
         """Append rows that all have these slots, in group 0 where there are groups."""
         n_rows, n = table.shape
-        start, stop = self.used, self.used + n_rows * n
-        self.slots = grown(self.slots, [stop])
-        self.extras = grown(self.extras, [stop])
-        self.values = grown(self.values, [stop])
+        self.room(table.size)
+        start, stop = self.used, self.used + table.size
         self.slots[start:stop].reshape(n_rows, n)[:] = slots
         self.extras[start:stop] = 0
         self.values[start:stop] = table.reshape(-1)
-        self.starts = grown(self.starts, [row + n_rows + 1])
-        self.starts[row + 1 : row + n_rows + 1] = np.arange(start + n, stop + 1, n)
-        self.used = stop
-
-    def append_nothing(self, row: int, n_rows: int) -> None:
-        """Append rows without entries."""
-        self.starts = grown(self.starts, [row + n_rows + 1])
-        self.starts[row + 1 : row + n_rows + 1] = self.used
+        self.end_rows(row, n_rows, n)
 
     def resolve(self, names: Names, slots: list[int], unknown: list[tuple[int, Any]], learn: bool) -> None:
         """Give names that the model does not know the slots that this batch has, or will have, for them."""
