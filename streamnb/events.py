@@ -96,7 +96,7 @@ class Decoder:
             w = 1.0 if weight is None else _weight(weight)
             t = self.time(timestamp, record.timestamp)
         except EventError:
-            self._judge(x)
+            self.judge(x)
             raise
         return Event(event_id, x, y, w, t, label is not None and y is None)
 
@@ -127,7 +127,8 @@ class Decoder:
             raise EventError("bad_timestamp", f"timestamp {got} is {ahead}; {allowed}")
         return t
 
-    def _judge(self, x: Features) -> None:
+    def judge(self, x: Features) -> None:
+        """Raise EventError if the learner would refuse these features."""
         try:
             self._check(x)
         except (ValueError, TypeError) as exc:
@@ -270,6 +271,11 @@ class _Prediction(msgspec.Struct, omit_defaults=True):
     explanation: list[_Contribution] | None = None
     late: bool = False
     actual: str | None = None
+
+
+def spelled_feature(name: object) -> str:
+    """A feature as JSON can name it: a token of a text feature reads `name=token`."""
+    return "=".join(map(str, name)) if isinstance(name, tuple) else str(name)
 
 
 def prediction(

@@ -36,6 +36,8 @@ Key = tuple[str, ...]
 """A series: its name without the prefix, then its label values."""
 P = ParamSpec("P")
 
+_PROCESS = ProcessCollector(registry=None)
+
 log = logs.get("metrics")
 
 
@@ -124,7 +126,7 @@ class Metrics:
         """
         registry = CollectorRegistry()
         registry.register(_Collector(self._build, self._picture, self._started, ready))
-        ProcessCollector(registry=registry)
+        registry.register(_PROCESS)
         if _prefers_openmetrics(accept or ""):
             text = openmetrics.generate_latest(registry)  # type: ignore[no-untyped-call]  # has no types
             return text, openmetrics.CONTENT_TYPE_LATEST

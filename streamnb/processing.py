@@ -14,7 +14,7 @@ import numpy as np
 
 from streamnb.config import Config
 from streamnb.errors import EventError, Reason, StateError
-from streamnb.events import Decoder, Event, dead_letter, output_bytes
+from streamnb.events import Decoder, Event, dead_letter, output_bytes, spelled_feature
 from streamnb.learners import build, dense
 from streamnb.learners.kernels.types import Floats, Ints
 from streamnb.learners.rows import Scored
@@ -225,7 +225,7 @@ class Processor:
             self._hold_class_limit(record.partition, event)
         published = turn.answer and (label is None or self._publish_all)
         if not published and (label is None or not turn.learn):
-            self._checked(event)
+            self._decoder.judge(event.x)  # what is neither answered nor learned is held to the rules all the same
             return
         if published and self._explain:
             self._flush(answers)
@@ -252,18 +252,11 @@ class Processor:
         waiting.fresh.append(turn.fresh)
         waiting.late.append(turn.late)
 
-    def _checked(self, event: Event) -> None:
-        """An event that is neither answered nor learned is still held to the rules: they decide its dead letter."""
-        try:
-            self.model.check(event.x)
-        except (ValueError, TypeError) as error:
-            raise EventError("bad_feature", str(error)) from error
-
     def _hold_class_limit(self, partition: Partition, event: Event) -> None:
         """Refuse a label beyond `limits.classes`, as decided by this partition's own log so that instances agree."""
         known = self.classes.get(partition, set())
         if event.y not in known and len(known) >= self._limits.classes:
-            self._checked(event)
+            self._decoder.judge(event.x)
             raise EventError(
                 "too_many_classes",
                 f"label {event.y!r} would be class {len(known) + 1} of {partition}; "
@@ -341,7 +334,7 @@ class Processor:
             for rival in [against.get(name, 0.0)]
         }
         strongest = sorted(weights, key=lambda name: -abs(weights[name]))[: self._explain]
-        return [(_spelled(name), weights[name]) for name in strongest]
+        return [(spelled_feature(name), weights[name]) for name in strongest]
 
     def _hold_limit(self) -> None:
         if self.model.n_features > self._limits.model_features:
@@ -384,8 +377,3 @@ def _turns(
     else:
         for due, run in groupby(records, turn):
             yield due, list(run)
-
-
-def _spelled(name: object) -> str:
-    """A feature as JSON can name it: a token of a text feature reads `name=token`."""
-    return "=".join(map(str, name)) if isinstance(name, tuple) else str(name)

@@ -19,6 +19,7 @@ from streamnb import __version__
 from streamnb.cli.sources import say_damaged, source_of
 from streamnb.config import Config, load, spelled
 from streamnb.errors import ConfigError, InputFileError, IoError
+from streamnb.events import spelled_feature
 from streamnb.learners.model import Model
 from streamnb.processing import Processor
 from streamnb.snapshots import Snapshot, write_whole
@@ -118,7 +119,7 @@ def exported(place: Path, file: Path, columns: Sequence[str] | None, overwrite: 
         _name_of(estimator),
         model.n_events,
         [str(label) for label in model.classes],
-        [_spelled(name) for name in model.features],
+        [spelled_feature(name) for name in model.features],
     )
 
 
@@ -138,7 +139,7 @@ def seeded(file: Path, config: Path, columns: Sequence[str] | None) -> Seeded:
         _name_of(estimator),
         seed.n_events,
         [str(label) for label in seed.classes],
-        [_spelled(name) for name in seed.features],
+        [spelled_feature(name) for name in seed.features],
         {name: (seed.options[name], ours[name]) for name in seed.options if seed.options[name] != ours[name]},
     )
 
@@ -305,10 +306,6 @@ def _write(file: Path, data: bytes) -> None:
 def _name_of(estimator: Any) -> str:
     steps = getattr(estimator, "steps", None)
     return " + ".join(type(step).__name__ for _, step in steps) if steps else type(estimator).__name__
-
-
-def _spelled(name: object) -> str:
-    return "=".join(map(str, name)) if isinstance(name, tuple) else str(name)
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from streamnb.cli.sources import Source
 from streamnb.cli.tabulating import bar, number, shortened, table
 from streamnb.errors import ConfigError, EventError, InputFileError
-from streamnb.events import Decoder, Event
+from streamnb.events import Decoder, Event, spelled_feature
 from streamnb.learners.explaining import Explanation
 from streamnb.transport import Partition, Record
 
@@ -61,7 +61,7 @@ def explained(source: Source, text: str, top: int) -> Explained:
     listed = sorted(terms, key=lambda name: -abs(terms[name]))[:top]
     total = _less(joint[best], 0.0 if rival is None else joint[rival])
     prior, absent = _less(mine.prior, other.prior), _less(mine.absent, other.absent)
-    said = {_spelled(name): terms[name] for name in listed}
+    said = {spelled_feature(name): terms[name] for name in listed}
     return Explained(
         source=source.name,
         n_events=model.n_events,
@@ -71,7 +71,7 @@ def explained(source: Source, text: str, top: int) -> Explained:
         probabilities=ranked,
         prior=prior,
         features=said,
-        values={_spelled(name): f"{name} = {event.x[name]}" for name in listed if _is_short(event.x.get(name))},
+        values={spelled_feature(name): f"{name} = {event.x[name]}" for name in listed if _is_short(event.x.get(name))},
         absent=absent,
         rest=_remainder(total, [prior, absent, *said.values()]),
         unlisted=len(terms) - len(listed),
@@ -144,11 +144,9 @@ def _event(source: Source, text: str) -> Event:
     kind = InputFileError if from_stdin else ConfigError
     try:
         event = decoder.decode(record, "unlabelled")
-        source.model.check(event.x)
+        decoder.judge(event.x)
     except EventError as error:
         raise kind(f"event: {error.reason}: {error}") from error
-    except (ValueError, TypeError) as error:
-        raise kind(f"event: bad_feature: {error}") from error
     return event
 
 
@@ -175,7 +173,3 @@ def _is_short(value: object) -> bool:
 
 def _finite(value: float) -> float | None:
     return value if math.isfinite(value) else None
-
-
-def _spelled(name: object) -> str:
-    return "=".join(map(str, name)) if isinstance(name, tuple) else str(name)

@@ -120,10 +120,7 @@ def _take(config: Config, found: Sampled, records: Iterable[Record], roles: Mapp
             continue
         try:
             event = decoder.decode(record, roles[record.partition.topic])
-            try:
-                model.check(event.x)
-            except (ValueError, TypeError) as error:
-                raise EventError("bad_feature", str(error)) from error
+            decoder.judge(event.x)
         except EventError as error:
             found.rejected[error.reason] += 1
             found.first.setdefault(error.reason, f"at {record.source}: {shortened(str(error), SHOWN_MESSAGE)}")

@@ -61,7 +61,7 @@ def verified(source: Source, given: str | None, sample: int, quiet: bool = False
     decoder = Decoder(
         source.event, source.limits, classes=source.labels, needs_time=half_life is not None, check=model.check
     )
-    rules = Rules(decoder, model.check, source.limits.classes)
+    rules = Rules(decoder, source.limits.classes)
     latest = None
     if half_life is not None:
         if given == STANDARD_INPUT:

@@ -34,8 +34,6 @@ class Rules:
     """Which records become events: those of the daemon."""
 
     decoder: Decoder
-    check: Callable[[Any], None]
-    """Raises ValueError or TypeError for features that the learner refuses."""
     classes: int
     """How many labels each partition may bring."""
 
@@ -79,7 +77,7 @@ def _learned(records: Iterable[Record], rules: Rules, found: Gathered) -> Iterat
             continue
         try:
             event = rules.decoder.decode(record, "labelled")
-            _check(event, rules)
+            rules.decoder.judge(event.x)
             if event.y is None:
                 found.unlabelled += 1
                 continue
@@ -91,10 +89,3 @@ def _learned(records: Iterable[Record], rules: Rules, found: Gathered) -> Iterat
             found.refused[error.reason] += 1
             continue
         yield event
-
-
-def _check(event: Event, rules: Rules) -> None:
-    try:
-        rules.check(event.x)
-    except (ValueError, TypeError) as error:
-        raise EventError("bad_feature", str(error)) from error

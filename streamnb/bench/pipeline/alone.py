@@ -37,8 +37,7 @@ def processor(stream: Stream) -> Processor:
 
 def records(values: Sequence[bytes]) -> list[Record]:
     """Return these events as a batch's records."""
-    source = (("streamnb.source", b""),)[:0]
-    return [Record(LOG, i, i + 1, 1.7e9, b"%d" % i, value, source) for i, value in enumerate(values)]
+    return [Record(LOG, i, i + 1, 1.7e9, b"%d" % i, value, ()) for i, value in enumerate(values)]
 
 
 def learning_rate(stream: Stream, values: Sequence[bytes]) -> float:
