@@ -6,16 +6,15 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamnb.learners.block import Batch, Block, Entries, Likelihood, Sums
+from streamnb.learners.block import Batch, Entries, Likelihood, Sums
 from streamnb.learners.columns import Columns, dense_check, stored_in, stored_of
 from streamnb.learners.kernels import bernoulli as kernel
 from streamnb.learners.kernels.bernoulli import BINS
 from streamnb.learners.kernels.counts import COLUMN, EVENTS, WIDTH
 from streamnb.learners.kernels.types import Array, Floats, Ints
-from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, Shape, StructError, grown, packers, shape_of
+from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, grown, packers
 from streamnb.learners.values import (
     LARGEST_NUMBER,
-    NAMES,
     NUMBERS,
     SMALL_NORM,
     finite_number,
@@ -23,13 +22,14 @@ from streamnb.learners.values import (
     refusal,
     sort_key,
 )
+from streamnb.learners.vocabulary import VocabularyBlock
 
 ALLOWED = "real numbers up to 1e120 in magnitude and booleans (absent or None: off)"
 HELD = 1.0 + 1e-9
 """Taking back may exceed what is held by as much as rounding can have lost."""
 
 
-class BernoulliBlock(Block):
+class BernoulliBlock(VocabularyBlock):
     """`counts[slot, class]`, `features[slot, field]`, `totals[class + 1, 0]`; the rest only caches what these say."""
 
     kind = "bernoulli"
@@ -110,34 +110,10 @@ class BernoulliBlock(Block):
             buffer.resolve(self.names, slots, unknown, learn)
         buffer.push(row, slots, None, values)
 
-    def shape(self, names: tuple[Any, ...]) -> Shape | None:
-        return shape_of(names, self.names.slots)
+    def vocabulary(self) -> tuple[Mapping[Any, int], bool]:
+        return self.names.slots, self.names.strings
 
-    def write(self, buffer: Buffer, shape: Shape, values: Collection[Any]) -> int:
-        n = shape.n
-        if not self._write_values(buffer, n, values):
-            return -1
-        start = buffer.room(n)
-        buffer.for_slots[start : start + 8 * n] = shape.slots
-        return n
-
-    def write_event(self, buffer: Buffer, x: dict[Any, Any]) -> int:
-        values = x.values()
-        n = len(x)
-        if not (
-            self.usual.issuperset(map(type, values))
-            and (self.names.strings or NAMES.issuperset(map(type, x)))  # True would pass for 1, but for no string
-            and self._write_values(buffer, n, values)
-        ):
-            return -1
-        try:
-            packers(n)[0](buffer.for_slots, buffer.room(n), *map(self.names.slots.get, x))
-        except StructError:  # a name that is not known
-            return -1
-        return n
-
-    def _write_values(self, buffer: Buffer, n: int, values: Collection[Any]) -> bool:
-        """Write the values after the last row; False if one may be too large."""
+    def write_values(self, buffer: Buffer, n: int, values: Collection[Any]) -> bool:
         threshold = self.binarize
         start = buffer.room(n)
         try:

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamnb.learners.block import Batch, Block, Entries, Likelihood, Sums
+from streamnb.learners.block import Batch, Entries, Likelihood, Sums
 from streamnb.learners.columns import Columns, dense_check, stored_in, stored_of
 from streamnb.learners.kernels import counts as kernel
 from streamnb.learners.kernels.counts import COLUMN, DF, EVENTS, GROUP, WIDTH, N
@@ -14,20 +14,18 @@ from streamnb.learners.tables import (
     FIRST_CAPACITY,
     Buffer,
     Names,
-    Shape,
-    StructError,
     grown,
     packers,
-    shape_of,
     take_out,
 )
-from streamnb.learners.values import LARGEST_NUMBER, NAMES, NUMBERS, finite_number, plain_name, refusal, sort_key
+from streamnb.learners.values import LARGEST_NUMBER, NUMBERS, finite_number, plain_name, refusal, sort_key
+from streamnb.learners.vocabulary import VocabularyBlock
 
 ALLOWED = "real numbers from 0 to 1e120 (absent or None: 0)"
 WEIGHTINGS = ("tf", "log1p", "tfidf")
 
 
-class CountsBlock(Block):
+class CountsBlock(VocabularyBlock):
     """`counts[slot, class]`, `features_[slot, field]`, `groups[group, class + 1]`; see the kernel.
 
     Group 0 holds the features that are counts themselves; every text and token list is a group named after its feature.
@@ -126,35 +124,10 @@ class CountsBlock(Block):
             buffer.resolve_pairs(self.names, len(self.tokens), slots, extras, unknown, learn)
         buffer.push(row, slots, extras, values)
 
-    def shape(self, names: tuple[Any, ...]) -> Shape | None:
-        return shape_of(names, self.slots_of[0])
+    def vocabulary(self) -> tuple[Mapping[Any, int], bool]:
+        return self.slots_of[0], self.strings
 
-    def write(self, buffer: Buffer, shape: Shape, values: Collection[Any]) -> int:
-        n = shape.n
-        if not self._write_values(buffer, n, values):
-            return -1
-        start = buffer.room(n)
-        buffer.for_slots[start : start + 8 * n] = shape.slots
-        return n
-
-    def write_event(self, buffer: Buffer, x: dict[Any, Any]) -> int:
-        values = x.values()
-        n = len(x)
-        if not (
-            self.usual.issuperset(map(type, values))
-            and (self.strings or NAMES.issuperset(map(type, x)))  # True would pass for 1, but for no string
-            and self._write_values(buffer, n, values)
-        ):
-            return -1
-        try:
-            packers(n)[0](buffer.for_slots, buffer.room(n), *map(self.slots_of[0].get, x))
-        except StructError:  # a name that is not known
-            return -1
-        return n
-
-    @staticmethod
-    def _write_values(buffer: Buffer, n: int, values: Collection[Any]) -> bool:
-        """Write the values, all of group 0, after the last row; False if one may be negative or too large."""
+    def write_values(self, buffer: Buffer, n: int, values: Collection[Any]) -> bool:
         start = buffer.room(n)
         try:
             small = bytes(values)  # whole numbers up to 255 need no other check, and are read faster
@@ -164,7 +137,7 @@ class CountsBlock(Block):
             packers(n)[1](buffer.for_values, start, *values)
         else:
             buffer.values[buffer.used : buffer.used + n] = np.frombuffer(small, np.uint8)
-        buffer.for_extras[start : start + 8 * n] = bytes(8 * n)
+        buffer.for_extras[start : start + 8 * n] = bytes(8 * n)  # all of group 0
         return True
 
     def settle(self, buffer: Buffer, n_classes: int) -> None:

@@ -72,12 +72,12 @@ class Model(base.MiniBatchClassifier):
     def encode(self, x: Any) -> list[Entries]:
         """Validate an event's features and return what each block is to see of them."""
 
-    def write(self, buffers: Sequence[Buffer], x: Any) -> Sequence[int] | None:  # noqa: ARG002
+    @abc.abstractmethod
+    def write(self, buffers: Sequence[Buffer], x: Any) -> Sequence[int] | None:
         """Write an event that needs no second look after the last row of a batch; return each block's entries.
 
         None: `encode` is due.
         """
-        return None
 
     def rows(self) -> Rows:
         """Return an empty batch. It must be learned before the model learns anything else."""
@@ -92,19 +92,15 @@ class Model(base.MiniBatchClassifier):
 
         Each row is predicted by the model that has learned all rows before it, then learned if it has a label.
         """
-        sums, probabilities, best = self.run(rows)
-        n = len(rows)
-        return Scored(tuple(self._sorted), probabilities[:n], best[:n], sums.unseen[:n])
+        sums, n = self.run(rows), len(rows)
+        return Scored(tuple(self._sorted), sums.probabilities[:n], sums.best[:n], sums.unseen[:n])
 
-    def run(self, rows: Rows, sums: Sums | None = None) -> tuple[Sums, Floats, Ints]:
-        """Read and learn a batch; return the sums (joint by class slot), the probabilities and the best columns."""
+    def run(self, rows: Rows) -> Sums:
+        """Read and learn a batch; return the sums (joint by class slot) and the answers."""
         self._take_up(rows)
         batch, n_classes = rows.batch, len(self._sorted)
         n = batch.n_rows
-        if sums is None:
-            sums = new_sums(n, n_classes)
-        probabilities, best = sums.probabilities, sums.best
-        sums.first = 1
+        sums = new_sums(n, n_classes)
         if not self.blocks:
             sums.sums[:] = 0.0
             sums.unseen[:] = 0
@@ -113,9 +109,9 @@ class Model(base.MiniBatchClassifier):
             sums.first = 0
         kernel.answer(
             self.class_table, self.order, self._prior, self._alpha, n_classes, n, batch.events, sums.sums, sums.unseen,
-            probabilities, best,
+            sums.probabilities, sums.best,
         )  # fmt: skip
-        return sums, probabilities, best
+        return sums
 
     def learn_rows(self, rows: Rows) -> None:
         """Learn a batch without reading it."""
@@ -256,12 +252,9 @@ class Model(base.MiniBatchClassifier):
             rows.clear()
         return rows
 
+    @abc.abstractmethod
     def _read_one(self, x: Any) -> int:
         """Read one event into `_one_sums`; return the best column."""
-        rows = self._single()
-        rows.add(x, None, 1.0, None, supervised=False)
-        _, _, best = self.run(rows, self._one_sums)
-        return int(best[0])
 
     # -- many events ------------------------------------------------------------------------------------------
 
@@ -274,19 +267,17 @@ class Model(base.MiniBatchClassifier):
 
     def predict_many(self, X: Any) -> Any:
         """Return the most probable label of each event: a Series for a frame, an array for an array."""
-        _, _, best = self.run(frames.rows_of(self, X))
-        return frames.labels_like(X, self._sorted, best)
+        return frames.labels_like(X, self._sorted, self.run(frames.rows_of(self, X)).best)
 
     def predict_proba_many(self, X: Any) -> Any:
         """Return each event's probabilities: a frame with the labels as columns for a frame, an array for an array."""
         rows = frames.rows_of(self, X)
-        _, probabilities, _ = self.run(rows)
-        return frames.numbers_like(X, self._sorted, probabilities[: len(rows)])
+        return frames.numbers_like(X, self._sorted, self.run(rows).probabilities[: len(rows)])
 
     def joint_log_likelihood_many(self, X: Any) -> Any:
         """Return each event's joint log-likelihoods, in the shape of `predict_proba_many`."""
-        sums, _, _ = self.run(frames.rows_of(self, X))
-        return frames.numbers_like(X, self._sorted, sums.sums[:, self.order, JOINT])
+        sums = self.run(frames.rows_of(self, X)).sums
+        return frames.numbers_like(X, self._sorted, sums[:, self.order, JOINT])
 
     def predict_learn_many(self, X: Any, y: Any, w: Any = None, t: Any = None) -> Any:
         """Test-then-train: return the label, (n_events,), that each row gets once all rows before it are learned.

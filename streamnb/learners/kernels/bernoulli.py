@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from streamnb.learners.kernels.answer import answer_one, learn_class
-from streamnb.learners.kernels.counts import EVENTS, WIDTH, is_known, widen
+from streamnb.learners.kernels.counts import EVENTS, WIDTH, is_known, was_seen, widen
 from streamnb.learners.kernels.jit import inlined, jit
 from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, only_read, start_sums
 from streamnb.learners.kernels.sums import FACTORS, LARGEST_FACTOR, SMALLEST_FACTOR, fixed, unfixed
@@ -219,7 +219,7 @@ def read_row(
         work[1, c] = 1.0
     for i in range(start, stop):
         slot = slots[i]
-        if slot < 0 or not (settled or is_known(features, scalars, slot)):
+        if not was_seen(features, scalars, slot, settled):
             unseen += 1
             continue
         if values[i] == 0.0:

@@ -9,7 +9,7 @@ import numpy as np
 
 from streamnb.learners.kernels import counts as multinomial
 from streamnb.learners.kernels.answer import answer_one
-from streamnb.learners.kernels.counts import SIDE_BY_SIDE, is_known
+from streamnb.learners.kernels.counts import SIDE_BY_SIDE, is_known, was_seen
 from streamnb.learners.kernels.jit import inlined, jit
 from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, only_read, start_sums
 from streamnb.learners.kernels.sums import FACTORS, LN2, SMALLEST_FACTOR, fixed, take_exponents, unfixed
@@ -152,7 +152,7 @@ def read_row(
     k = start
     while k < stop:
         slot = slots[k]
-        if slot < 0 or not (settled or is_known(features, scalars, slot)):
+        if not was_seen(features, scalars, slot, settled):
             unseen += 1
             k += 1
             continue
@@ -165,7 +165,7 @@ def read_row(
             if factors + SIDE_BY_SIDE <= FACTORS and k + SIDE_BY_SIDE <= stop:
                 together = SIDE_BY_SIDE
                 for i in range(k + 1, k + SIDE_BY_SIDE):
-                    if slots[i] < 0 or values[i] != 1.0 or not (settled or is_known(features, scalars, slots[i])):
+                    if values[i] != 1.0 or not was_seen(features, scalars, slots[i], settled):
                         together = 1
             if together == 1:
                 others(counts[slot], 0, order, n_classes, work[4])

@@ -28,6 +28,12 @@ def is_known(features: Floats, scalars: Floats, slot: int) -> bool:
     return slot >= 0 and (features[slot, EVENTS] > 0.0 or features[slot, COLUMN] < scalars[WIDTH])
 
 
+@inlined
+def was_seen(features: Floats, scalars: Floats, slot: int, settled: bool) -> bool:
+    """The same; `settled`: nothing is learned meanwhile, so a token with a slot is known, and one access is spared."""
+    return slot >= 0 and (settled or is_known(features, scalars, slot))
+
+
 @jit
 def widen(features: Floats, scalars: Floats, sizes: Floats, n_slots: int, width: int) -> None:
     """Know the columns below `width`; `sizes[group, 0]` counts the known features anew."""
@@ -128,7 +134,7 @@ def read_row(
 
     With alpha = 0 an impossible token adds its weight to the power of alpha in `sums[class]`, and 1 / total to the
     coefficient. `work` holds sums of logarithms, running products, inverse denominators and binary exponents.
-    `settled`: nothing is learned meanwhile, so that every token with a slot is known, and one access is spared.
+    For `settled` see `was_seen`.
     """
     unseen = 0
     factors = 0
@@ -142,7 +148,7 @@ def read_row(
     k = start
     while k < stop:
         slot = slots[k]
-        known = slot >= 0 if settled else is_known(features, scalars, slot)
+        known = was_seen(features, scalars, slot, settled)
         if not known:
             unseen += 1
             if smooth == 0 or weighting == TFIDF:
@@ -167,8 +173,8 @@ def read_row(
             if weighting == TF and factors + SIDE_BY_SIDE <= FACTORS and k + SIDE_BY_SIDE <= stop:
                 together = SIDE_BY_SIDE
                 for i in range(k + 1, k + SIDE_BY_SIDE):
-                    alike = slots[i] >= 0 and values[i] == 1.0 and entry_groups[i] == group
-                    if not alike or not (settled or is_known(features, scalars, slots[i])):
+                    alike = values[i] == 1.0 and entry_groups[i] == group
+                    if not (alike and was_seen(features, scalars, slots[i], settled)):
                         together = 1
             if together == 1:
                 for c in range(n_classes):
