@@ -72,11 +72,18 @@ def pipeline_(
         Literal["kafka-python", "confluent", "both"], typer.Option(help="Which client carries the data.")
     ] = "both",
     quick: Annotated[bool, typer.Option("--quick", help="Few events of one kind, once.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Do not count the figures while they are measured.")] = False,
     profile: Annotated[bool, typer.Option("--profile", help="Print where the daemon's loop spends its time.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of tables.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where an error arose.")] = False,
 ) -> None:
-    """Compare the daemon with bare loops on the same client: CPU per event, latency, replay, start and memory."""
+    """Compare the daemon with bare loops on the same client: CPU per event, latency, replay, start and memory.
+
+    \b
+    Examples:
+      streamnb bench pipeline --quick
+      streamnb bench pipeline --brokers localhost:9092 --client confluent --json
+    """
     with errors_become_exit_codes(debug):
         from streamnb.bench.pipeline import comparing
         from streamnb.bench.pipeline.loop import json_module
@@ -87,7 +94,7 @@ def pipeline_(
         results = []
         for result in comparing.everything(brokers, clients, daemon, quick):
             results.append(result)
-            if not as_json and sys.stderr.isatty():
+            if not (as_json or quiet) and sys.stderr.isatty():
                 print(f"\r{len(results)} figures measured", end="", file=sys.stderr, flush=True)
         profiles = {}
         if profile and brokers is not None:

@@ -183,7 +183,10 @@ class MixedNB(Model):
         return plan
 
     def learn_one(self, x: Any, y: Any, w: float = 1.0, t: float | None = None) -> None:
-        """Learn one event of weight `w` >= 0 at event time `t` (seconds; None: the latest learned)."""
+        """Learn one event of weight `w` >= 0 at event time `t` (seconds; None: the latest learned).
+
+        Raise ValueError or TypeError for what cannot be used; the model is then as it was.
+        """
         written = None if self.forgets or type(x) is not dict else self._write(self._buffers, x)
         label = -1 if written is None else self.known_label(y)
         if written is None or label < 0 or t is not None or type(w) is not float or not 0.0 < w <= LARGEST_WEIGHT:

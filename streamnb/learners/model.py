@@ -266,16 +266,22 @@ class Model(base.MiniBatchClassifier):
         self.learn_rows(frames.rows_of(self, X, _due(y), w, t))
 
     def predict_many(self, X: Any) -> Any:
-        """Return the most probable label of each event: a Series for a frame, an array for an array."""
+        """Return the most probable label of each event, (n_events,): a Series for a frame, an array for an array.
+
+        Raise ValueError or TypeError if there is a bad row.
+        """
         return frames.labels_like(X, self._sorted, self.run(frames.rows_of(self, X)).best)
 
     def predict_proba_many(self, X: Any) -> Any:
-        """Return each event's probabilities: a frame with the labels as columns for a frame, an array for an array."""
+        """Return each event's probabilities, (n_events, n_classes), with the columns of `classes`.
+
+        A frame for a frame, an array for an array. Raise ValueError or TypeError if there is a bad row.
+        """
         rows = frames.rows_of(self, X)
         return frames.numbers_like(X, self._sorted, self.run(rows).probabilities[: len(rows)])
 
     def joint_log_likelihood_many(self, X: Any) -> Any:
-        """Return each event's joint log-likelihoods, in the shape of `predict_proba_many`."""
+        """Return each event's joint log-likelihoods in nats, (n_events, n_classes), as `predict_proba_many` does."""
         sums = self.run(frames.rows_of(self, X)).sums
         return frames.numbers_like(X, self._sorted, sums[:, self.order, JOINT])
 

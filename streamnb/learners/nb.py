@@ -40,7 +40,10 @@ class SingleBlock(Model):
         return (n,) if n >= 0 else None
 
     def learn_one(self, x: Any, y: Any, w: float = 1.0, t: float | None = None) -> None:
-        """Learn one event of weight `w` >= 0 at event time `t` (seconds; None: the latest learned)."""
+        """Learn one event of weight `w` >= 0 at event time `t` (seconds; None: the latest learned).
+
+        Raise ValueError or TypeError for what cannot be used; the model is then as it was.
+        """
         n = -1 if self.forgets or type(x) is not dict else self._block.write_event(self._buffer, x)
         label = self.known_label(y) if n >= 0 else -1
         if label < 0 or t is not None or type(w) is not float or not 0.0 < w <= LARGEST_WEIGHT:
