@@ -9,9 +9,9 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
@@ -61,10 +61,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def _cached(name: str) -> Path:
+    cache = os.environ.get("STREAMNB_TEST_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "streamnb-tests" / name
+
+
 def jars() -> Path:
     """The folder of Kafka's jars, fetched once into a cache outside the checkout."""
-    cache = os.environ.get("STREAMNB_TEST_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(cache) / "streamnb-tests" / f"kafka-{KAFKA}"
+    folder = _cached(f"kafka-{KAFKA}")
     if folder.is_dir():
         return folder
     if shutil.which("java") is None or shutil.which("mvn") is None:
@@ -81,6 +85,20 @@ def jars() -> Path:
         except OSError:
             assert folder.is_dir()  # another run was faster
     return folder
+
+
+def classes() -> Path:
+    """Kafka's classes as the JVM maps them, which halves what a start costs, once `prepare` has been called."""
+    return _cached(f"kafka-{KAFKA}.jsa")
+
+
+def prepare() -> None:
+    """Fetch the jars, and keep the classes of a broker that ran. A JVM of another version ignores what was kept."""
+    if not classes().exists():
+        with tempfile.TemporaryDirectory(dir=jars().parent) as work:
+            kept = Path(work) / "classes"
+            Broker(Path(work) / "broker", jvm=[f"-XX:ArchiveClassesAtExit={kept}"]).start().terminate()
+            os.replace(kept, classes())
 
 
 def given_cluster() -> "Cluster | None":
@@ -154,14 +172,20 @@ def _addresses(listeners: Mapping[str, int]) -> str:
 class Broker(Cluster):
     """A Kafka process of one node (KRaft) on two free ports, its data in `folder`."""
 
-    def __init__(self, folder: Path, listeners: Mapping[str, int] | None = None, **settings: str) -> None:
+    _empty_log: ClassVar[dict[str, bytes]] = {}  # its files, the same for every broker: none knows of another
+
+    def __init__(
+        self, folder: Path, listeners: Mapping[str, int] | None = None, jvm: Sequence[str] = (), **settings: str
+    ) -> None:
         """Settings may be written with underscores; `listeners` are further ones, SSL or SASL_PLAINTEXT: port."""
         port, controller = free_port(), free_port()
         more = dict(listeners or {})
         super().__init__(f"127.0.0.1:{port}")
         self.folder = folder
         self.process: subprocess.Popen[bytes] | None = None
-        self._classpath = f"{jars()}/*"
+        self._java = ["java", *JVM, *jvm, "-cp", f"{jars()}/*"]
+        if classes().exists():
+            self._java.insert(1, f"-XX:SharedArchiveFile={classes()}")
         properties = {
             "process.roles": "broker,controller",
             "node.id": "1",
@@ -190,11 +214,10 @@ class Broker(Cluster):
 
     def start(self) -> "Broker":
         """Start it, or start it again on the same ports and data, and wait until it answers."""
-        if not (self.folder / "data" / "meta.properties").exists():
-            cluster = base64.urlsafe_b64encode(b"s" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
-            self._run("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties))
+        if not (self.folder / "data").exists():
+            self._make_log()
         with (self.folder / "broker.log").open("ab") as log:
-            command = self._java("kafka.Kafka", str(self._properties))
+            command = [*self._java, "kafka.Kafka", str(self._properties)]
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         wait_until(self._answers, 120, f"the broker to answer, see {self.folder}/broker.log")
         return self
@@ -252,10 +275,20 @@ class Broker(Cluster):
         self.process.wait(60)
         self.process = None
 
-    def _java(self, *arguments: str) -> list[str]:
-        return ["java", *JVM, "-cp", self._classpath, *arguments]
-
-    def _run(self, *arguments: str) -> None:
-        done = subprocess.run(self._java(*arguments), capture_output=True, text=True)
+    def _make_log(self) -> None:
+        data = self.folder / "data"
+        if self._empty_log:
+            data.mkdir()
+            for name, content in self._empty_log.items():
+                (data / name).write_bytes(content)
+            return
+        cluster = base64.urlsafe_b64encode(b"s" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
+        command = [*self._java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties)]
+        done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            raise RuntimeError(f"{arguments[0]}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+            raise RuntimeError(f"kafka's log was not made: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+        self._empty_log.update({file.name: file.read_bytes() for file in data.iterdir()})
+
+
+if __name__ == "__main__":
+    prepare()
