@@ -31,6 +31,7 @@ POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   </dependencies>
 </project>
 """
+CLUSTER = base64.b64encode(b"streamnb-tests-1").decode().rstrip("=")  # the same for all: none knows of another
 JVM = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
 NEEDED = (
     "the tests need a Kafka broker: name one in STREAMNB_TEST_BOOTSTRAP (host:port), "
@@ -110,8 +111,8 @@ def given_cluster() -> "Cluster | None":
 class Cluster:
     """A Kafka that is there: topics are made, filled, cut and deleted."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
+    def __init__(self, bootstrap: str, replicas: int = 1) -> None:
+        self.bootstrap, self.replicas = bootstrap, replicas
         self._admin: KafkaAdminClient | None = None
 
     @property
@@ -127,7 +128,7 @@ class Cluster:
         return unique
 
     def create(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        self.admin.create_topics([NewTopic(name, partitions, 1, topic_configs=dict(configs or {}))])
+        self.admin.create_topics([NewTopic(name, partitions, self.replicas, topic_configs=dict(configs or {}))])
         wait_until(lambda: name in self.admin.list_topics(), what=f"topic {name}")
 
     def delete(self, name: str) -> None:
@@ -153,6 +154,11 @@ class Cluster:
             what=f"the offsets of {group} to be moved",
         )
 
+    def committed(self, group: str) -> dict[tuple[str, int], int]:
+        """The group's offsets, by topic and partition."""
+        found = self.admin.list_group_offsets({group: None})[group]
+        return {(topic, partition): at.offset for (topic, partition), at in found.items()}
+
     def forget(self, group: str) -> None:
         """Delete the group with all its offsets, once it has no members."""
         wait_until(
@@ -170,16 +176,26 @@ def _addresses(listeners: Mapping[str, int]) -> str:
 
 
 class Broker(Cluster):
-    """A Kafka process of one node (KRaft) on two free ports, its data in `folder`."""
+    """A Kafka process (KRaft), its data in `folder`: a cluster of one, or the second node of another's."""
 
-    _empty_log: ClassVar[dict[str, bytes]] = {}  # its files, the same for every broker: none knows of another
+    _empty_logs: ClassVar[dict[str, dict[str, bytes]]] = {}  # what a node's new log consists of
 
     def __init__(
-        self, folder: Path, listeners: Mapping[str, int] | None = None, jvm: Sequence[str] = (), **settings: str
+        self,
+        folder: Path,
+        listeners: Mapping[str, int] | None = None,
+        *,
+        second_of: "Broker | None" = None,
+        jvm: Sequence[str] = (),
+        **settings: str,
     ) -> None:
         """Settings may be written with underscores; `listeners` are further ones, SSL or SASL_PLAINTEXT: port."""
-        port, controller = free_port(), free_port()
+        port = free_port()
         more = dict(listeners or {})
+        self._controller: int = second_of._controller if second_of else free_port()
+        self._node, roles, own = (
+            ("2", "broker", {}) if second_of else ("1", "broker,controller", {"CONTROLLER": self._controller})
+        )
         super().__init__(f"127.0.0.1:{port}")
         self.folder = folder
         self.process: subprocess.Popen[bytes] | None = None
@@ -187,10 +203,10 @@ class Broker(Cluster):
         if classes().exists():
             self._java.insert(1, f"-XX:SharedArchiveFile={classes()}")
         properties = {
-            "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "listeners": _addresses({"PLAINTEXT": port, "CONTROLLER": controller, **more}),
+            "process.roles": roles,
+            "node.id": self._node,
+            "controller.quorum.voters": f"1@127.0.0.1:{self._controller}",
+            "listeners": _addresses({"PLAINTEXT": port, **own, **more}),
             "advertised.listeners": _addresses({"PLAINTEXT": port, **more}),
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": ",".join(
@@ -205,6 +221,7 @@ class Broker(Cluster):
             "transaction.state.log.num.partitions": "1",
             "group.initial.rebalance.delay.ms": "0",
             "group.min.session.timeout.ms": "1000",
+            "broker.session.timeout.ms": "3000",
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
             **{name if "." in name else name.replace("_", "."): value for name, value in settings.items()},
         }
@@ -277,17 +294,16 @@ class Broker(Cluster):
 
     def _make_log(self) -> None:
         data = self.folder / "data"
-        if self._empty_log:
+        if found := self._empty_logs.get(self._node):
             data.mkdir()
-            for name, content in self._empty_log.items():
+            for name, content in found.items():
                 (data / name).write_bytes(content)
             return
-        cluster = base64.urlsafe_b64encode(b"s" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
-        command = [*self._java, "kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties)]
+        command = [*self._java, "kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(self._properties)]
         done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
             raise RuntimeError(f"kafka's log was not made: {done.stdout[-2000:]}{done.stderr[-2000:]}")
-        self._empty_log.update({file.name: file.read_bytes() for file in data.iterdir()})
+        self._empty_logs[self._node] = {file.name: file.read_bytes() for file in data.iterdir()}
 
 
 if __name__ == "__main__":
