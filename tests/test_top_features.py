@@ -2,6 +2,7 @@
 
 import math
 import random
+import threading
 import time
 from collections.abc import Mapping
 from fractions import Fraction
@@ -100,6 +101,22 @@ def test_a_reading_is_of_the_model_as_it_was_and_the_next_waits_its_turn() -> No
     now[0] += 60.0
     refreshed(reader, model)
     assert reader.latest.n_events == 2 * first.n_events
+    reader.close()
+
+
+def test_the_loop_does_not_wait_for_a_reading() -> None:
+    loop, gate, waited = threading.current_thread(), threading.Event(), []
+
+    def clock() -> float:
+        if threading.current_thread() is not loop:
+            waited.append(gate.wait(5))
+        return 0.0
+
+    reader, model = TopFeaturesReader(clock), learned(MultinomialNB(), WORDS)
+    reader.refresh_if_due(model)
+    gate.set()
+    refreshed(reader, model)
+    assert waited == [True]
     reader.close()
 
 
