@@ -5,19 +5,21 @@ import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from http.client import HTTPConnection, HTTPException
 from typing import Literal
+from urllib.parse import urlsplit
 
 import typer
 
 from streamnb.cli.sampling import sampled
 from streamnb.cli.wiring import Daemon, client_of, topic_problems
 from streamnb.config import Config
-from streamnb.errors import BrokerUnreachable, ConfigError, StreamnbError
+from streamnb.errors import BrokerUnreachable, ConfigError, IoError, StateError, StreamnbError
 from streamnb.learners import build
 from streamnb.starting import check_shape
 from streamnb.transport.files import FilesTransport
 
-CLOSE_SECONDS = 3.0
+ANSWER_SECONDS = CLOSE_SECONDS = 3.0
 NAME_WIDTH, VERDICT_WIDTH = 15, 9
 COLOURS = {"ok": "green", "look": "yellow", "failed": "red", "unknown": "yellow"}
 CODECS = ("gzip", "snappy", "lz4", "zstd")
@@ -156,8 +158,12 @@ def files(daemon: Daemon, config: Config) -> str:
 
 
 def snapshots(daemon: Daemon, config: Config) -> str:
-    """Take and leave the store, and see whether the newest snapshot is of this model."""
-    daemon.store.open()
+    """Take and leave the store, unless our own daemon has it, and see whether the newest snapshot is of this model."""
+    try:
+        daemon.store.open()
+    except StateError:
+        if not runs_already(daemon, config):
+            raise
     try:
         newest = daemon.store.newest()
     finally:
@@ -177,7 +183,26 @@ def events(config: Config, sample: int) -> str | Look:
     return Look(found.told()) if found.deserves_a_look else found.told()
 
 
-def port(daemon: Daemon, config: Config) -> str:  # noqa: ARG001
-    """Take and leave the port."""
-    with daemon:
-        return f"{daemon.url} is free"
+def port(daemon: Daemon, config: Config) -> str | Look:
+    """Take and leave the port, unless our own daemon has it."""
+    try:
+        with daemon:
+            return f"{daemon.url} is free"
+    except IoError:
+        if not runs_already(daemon, config):
+            raise
+    return Look(f"{daemon.url}: the daemon of this app and instance runs already, and answers here")
+
+
+def runs_already(daemon: Daemon, config: Config) -> bool:
+    """Ask at the configured address whether a daemon of this app and instance answers."""
+    place = urlsplit(daemon.url)
+    asking = HTTPConnection(place.hostname or "", place.port, timeout=ANSWER_SECONDS)
+    try:
+        asking.request("GET", "/model")
+        told = json.loads(asking.getresponse().read())
+    except (OSError, HTTPException, ValueError):
+        return False
+    finally:
+        asking.close()
+    return isinstance(told, dict) and (told.get("app"), told.get("instance")) == (config.app, config.instance)
