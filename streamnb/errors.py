@@ -127,3 +127,8 @@ class EventError(StreamnbError):
     def __init__(self, reason: Reason, message: str) -> None:
         super().__init__(message)
         self.reason: Reason = reason
+
+
+def why(error: OSError) -> str:
+    """Return the system's reason in the lower case of our messages."""
+    return (error.strerror or str(error)).lower()

@@ -147,10 +147,9 @@ class TopFeature:
 
 @dataclass(frozen=True, slots=True)
 class TopFeatures:
-    """What speaks most for each class, as of a number of learned events; nothing if the model is too large."""
+    """What speaks most for each class, as of a number of learned events."""
 
     n_events: int = 0
-    too_large: bool = False
     classes: Mapping[str, tuple[TopFeature, ...]] = field(default_factory=dict)
 
 

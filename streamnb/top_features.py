@@ -1,29 +1,31 @@
 """Which features speak most for each class, read from a copy of the model beside the loop."""
 
 import heapq
-import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, Literal, TypeAlias
 
+import numpy as np
+
 from streamnb import logs
-from streamnb.learners.block import Likelihood
+from streamnb.learners import evidence
+from streamnb.learners.block import Block
+from streamnb.learners.evidence import Evidence
+from streamnb.learners.kernels.types import Floats
 from streamnb.learners.model import Model
 from streamnb.reports import TopFeature, TopFeatures
 
 SHOWN = 8
 CLASSES = 50
 NAME_LENGTH = 120
-LARGEST = 20_000
-"""Features of a model that is still read. Sorting more would hold the interpreter, and so the loop, too long."""
-MOST_CELLS = 100_000
-"""Features times classes."""
+CELLS = 1 << 18
+"""Features times classes that are read at once."""
 PAUSE_SECONDS = 5.0
 PAUSES = 50.0
 """The pause after a reading, in times of what it took: at most a fiftieth of one processor is spent on it."""
 
-Term: TypeAlias = tuple[float, Literal["mean", "share"], float, float]
-"""What a `TopFeature` holds beside its name."""
+Candidate: TypeAlias = tuple[float, int, float, float]
+"""Nats, slot, and what it is `here` and `elsewhere`."""
 
 log = logs.get("top_features")
 
@@ -39,16 +41,14 @@ class TopFeaturesReader:
         self._next = monotonic()
 
     def refresh_if_due(self, model: Model) -> None:
-        """Take what a reading has found, or begin one. Returns at once: only the arrays of a small model are copied."""
+        """Take what a reading has found, or begin one. Returns at once: the loop only copies the model."""
         if self._running is not None:
             if self._running.done():
                 self._take(self._running)
                 self._running = None
         elif self._monotonic() >= self._next and model.n_events != self.latest.n_events:
-            if model.n_features > LARGEST or model.n_features * len(model.classes) > MOST_CELLS:
-                self.latest = TopFeatures(model.n_events, too_large=True)
-            else:
-                self._running = self._thread.submit(self._read, model.copy())
+            begun = self._monotonic()
+            self._running = self._thread.submit(self._read, model.copy(), begun)
 
     def close(self) -> None:
         """Wait for a reading under way, and end the thread."""
@@ -62,9 +62,8 @@ class TopFeaturesReader:
             log.exception("top_features.unreadable")
         self._next = self._monotonic() + max(PAUSE_SECONDS, PAUSES * seconds)
 
-    def _read(self, model: Model) -> tuple[TopFeatures, float]:
-        begun = self._monotonic()
-        found = TopFeatures(model.n_events, classes=top_features(model))
+    def _read(self, model: Model, begun: float) -> tuple[TopFeatures, float]:
+        found = TopFeatures(model.n_events, top_features(model))
         return found, self._monotonic() - begun
 
 
@@ -72,75 +71,74 @@ def top_features(model: Model, shown: int = SHOWN) -> Mapping[str, tuple[TopFeat
     """Return, for the most frequent classes, the features that bring most to an event of the class on average.
 
     Measured in nats, as p log(p / q) for a category or token, where q is its share over all other classes, and for a
-    number as the divergence of the class's normal density from that of all others taken together.
+    number as the divergence of the class's normal density from that of all others taken together. What brings the same
+    comes in the order of the likelihood table.
     """
     weights = {label: n for label, n in model.class_count.items() if n > 0.0}
     if len(weights) < 2:
         return {str(label): () for label in weights}
-    listed = sorted(weights, key=lambda label: (-weights[label], str(label)))[:CLASSES]
-    found: dict[Any, list[tuple[float, int, Term, Likelihood]]] = {label: [] for label in listed}
-    read = _of_complement if model.kind == "complement" else _of
-    for i, line in enumerate(model.likelihood_table()):
-        for label, term in read(line, weights):
-            heap, nats = found.get(label), term[0]
-            if heap is not None and 0.0 < nats < math.inf and (len(heap) < shown or nats > heap[0][0]):
-                (heapq.heappush if len(heap) < shown else heapq.heapreplace)(heap, (nats, -i, term, line))
+    labels = list(weights)
+    told = sorted(range(len(labels)), key=lambda c: (-weights[labels[c]], str(labels[c])))[:CLASSES]
+    found: list[list[TopFeature]] = [[] for _ in told]
+    for block in model.blocks:
+        for mine, best in zip(found, _strongest(model, block, weights, told, shown), strict=True):
+            mine += best
     return {
-        str(label): tuple(TopFeature(_named(line), *term) for _, _, term, line in sorted(heap, reverse=True))
-        for label, heap in found.items()
+        str(labels[c]): tuple(sorted(mine, key=lambda feature: -feature.nats)[:shown])
+        for c, mine in zip(told, found, strict=True)
     }
 
 
-def _of(line: Likelihood, weights: Mapping[Any, float]) -> Iterable[tuple[Any, Term]]:
-    total = math.fsum(weights.values())
-    numbers = {label: line.numbers[label] for label in weights}
-    if "p" in next(iter(numbers.values())):
-        pooled = math.fsum(weights[label] * n["p"] for label, n in numbers.items())
-        for label, n in numbers.items():
-            others = max(0.0, (pooled - weights[label] * n["p"]) / (total - weights[label]))
-            if n.get("count", 1.0) > 0.0:
-                yield label, (_evidence(n["p"], others), "share", n["p"], others)
-        return
-    held = {label: n for label, n in numbers.items() if n["n"] > 0.0}
-    n_all = math.fsum(n["n"] for n in held.values())
-    first = math.fsum(n["n"] * n["mean"] for n in held.values())
-    for label, n in held.items():
-        rest = n_all - n["n"]
-        if rest <= 0.0:
-            continue
-        mean = (first - n["n"] * n["mean"]) / rest
-        spread = math.fsum(
-            o["n"] * (o["variance"] + (o["mean"] - mean) ** 2) for other, o in held.items() if other != label
+def _strongest(
+    model: Model, block: Block, weights: Mapping[Any, float], told: Sequence[int], shown: int
+) -> list[list[TopFeature]]:
+    """One block's features, for each of the told classes; read in pieces, so that the arrays stay small."""
+    columns = np.array([slot for slot, label in zip(model.order, model.classes, strict=True) if label in weights])
+    read, amounts = model.forgetting.read_factor(), np.array(list(weights.values()))
+    best: list[list[Candidate]] = [[] for _ in told]
+    measure: Literal["mean", "share"] = "mean" if block.kind == "gaussian" else "share"
+    rows = max(1, CELLS // len(columns))
+    for start in range(0, block.n_lines, rows):
+        slots = slice(start, min(start + rows, block.n_lines))
+        with np.errstate(over="ignore", invalid="ignore"):
+            found = _evidence(block.kind, block.numbers(slots, columns, read), amounts, told)
+        for c, held in enumerate(best):
+            least = held[-1][0] if len(held) == shown else 0.0
+            held += _candidates(found, c, start, shown, least)
+            best[c] = heapq.nsmallest(shown, held, lambda one: (-one[0], block.line_order(one[1])))
+    return [
+        [TopFeature(spelled(*block.line(slot)), nats, measure, here, elsewhere) for nats, slot, here, elsewhere in held]
+        for held in best
+    ]
+
+
+def _evidence(kind: str, numbers: Mapping[str, Floats], weights: Floats, told: Sequence[int]) -> Evidence:
+    match kind:
+        case "gaussian":
+            return evidence.of_moments(numbers, told)
+        case "complement":
+            return evidence.of_complements(numbers, told)
+    return evidence.of_shares(numbers, weights, told)
+
+
+def _candidates(found: Evidence, c: int, start: int, shown: int, least: float) -> list[Candidate]:
+    """Of one class, the lines that bring most, and all that bring the same as the last of these."""
+    nats = found.nats[:, c]
+    rows = np.flatnonzero((nats > 0.0) & (nats >= least) & (nats < np.inf))
+    if len(rows) > shown:
+        rows = rows[nats[rows] >= np.partition(nats[rows], -shown)[-shown]]
+    return list(
+        zip(
+            nats[rows].tolist(),
+            (start + rows).tolist(),
+            found.here[rows, c].tolist(),
+            found.elsewhere[rows, c].tolist(),
+            strict=True,
         )
-        nats = _divergence(n["mean"], n["variance"], mean, spread / rest)
-        yield label, (nats, "mean", n["mean"], mean)
+    )
 
 
-def _of_complement(line: Likelihood, weights: Mapping[Any, float]) -> Iterable[tuple[Any, Term]]:
-    """A complement's table tells of each class what all others hold; what it holds itself is the rest of the sum."""
-    others = len(line.numbers) - 1
-    count = math.fsum(n["count"] for n in line.numbers.values()) / others
-    total = math.fsum(n["total"] for n in line.numbers.values()) / others
-    for label in weights:
-        n = line.numbers[label]
-        own = total - n["total"]
-        share = max(0.0, count - n["count"]) / own if own > 0.0 else 0.0
-        yield label, (_evidence(share, n["p"]), "share", share, n["p"])
-
-
-def _evidence(p: float, q: float) -> float:
-    return p * math.log(p / q) if p > 0.0 and q > 0.0 else 0.0
-
-
-def _divergence(mean: float, variance: float, other_mean: float, other_variance: float) -> float:
-    """Kullback and Leibler's, of one normal density from another, in nats; 0 where either has no width."""
-    if not (variance > 0.0 and other_variance > 0.0):
-        return 0.0
-    ratio = variance / other_variance
-    return 0.5 * (ratio - 1.0 - math.log(ratio) + (mean - other_mean) ** 2 / other_variance)
-
-
-def _named(line: Likelihood) -> str:
+def spelled(feature: Any, value: Any) -> str:
     """A feature as text; a category or token reads `name=value`."""
-    text = str(line.feature) if line.value is None else f"{line.feature}={line.value}"
+    text = str(feature) if value is None else f"{feature}={value}"
     return text if len(text) <= NAME_LENGTH else text[: NAME_LENGTH - 1] + "…"

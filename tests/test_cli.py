@@ -11,8 +11,10 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.broker import wait_until
+from tests.daemon import Daemon
 
 DEADLINE_SECONDS = 200  # the first run on a machine compiles the kernels
 HEAVY = {
@@ -306,6 +308,27 @@ def test_check_reports_every_failure_and_ends_with_the_code_of_the_first(folder:
         ["events", "failed"],
         ["http", "failed"],
     ]
+
+
+def test_check_beside_the_running_daemon_says_so_and_does_not_fail(folder: Path) -> None:
+    running = Daemon(
+        folder, yaml.safe_load((folder / "streamnb.yaml").read_text().replace("l}", "l, follow: true}", 1))
+    )
+    try:
+        running.start().ready()
+        environ = {"STREAMNB_HTTP__PORT": str(running.port)}
+        same = streamnb("check", "config.yaml", "--json", cwd=folder, environ=environ)
+        named = environ | {"STREAMNB__APP": "other"}
+        other = streamnb("check", "config.yaml", "--json", cwd=folder, environ=named)
+    finally:
+        running.close()
+    verdicts, others = (
+        {row["check"]: row["verdict"] for row in json.loads(done.stdout)["checks"]} for done in (same, other)
+    )
+    assert same.returncode == 0
+    assert (verdicts["snapshots"], verdicts["http"]) == ("ok", "look")
+    assert "runs already, and answers here" in same.stdout
+    assert others["http"] == "failed"
 
 
 def test_an_error_is_one_message_and_a_traceback_only_with_debug(folder: Path) -> None:

@@ -176,9 +176,9 @@ def test_an_empty_section_is_its_defaults(file: Path) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"nowhere\.yaml: cannot be read: No such file"):
+    with pytest.raises(ConfigError, match=r"nowhere\.yaml: cannot be read: no such file"):
         load(tmp_path / "nowhere.yaml", {})
-    with pytest.raises(ConfigError, match="cannot be read: Is a directory"):
+    with pytest.raises(ConfigError, match="cannot be read: is a directory"):
         load(tmp_path, {})
 
 
@@ -497,7 +497,7 @@ def test_a_password_from_the_environment_is_taken_to_the_letter(file: Path, pass
 def test_a_password_file_that_cannot_be_used_is_an_error(file: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").touch()
     text = SASL + ", password_file: "
-    assert "cannot be read: No such file" in error(file, f"{text}{tmp_path / 'nowhere'}}}")
+    assert "cannot be read: no such file" in error(file, f"{text}{tmp_path / 'nowhere'}}}")
     assert "FILE:8: kafka.security.password_file: " in error(file, f"{text}{tmp_path / 'empty'}}}")
 
 

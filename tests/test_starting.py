@@ -1,15 +1,22 @@
 """Every row of the table of starts, as plain calls."""
 
+import functools
+import gc
 from dataclasses import replace
 
 import pytest
 
 from streamnb import starting
+from streamnb.cli.wiring import store_of
+from streamnb.config import load, quick_form
+from streamnb.engine import Engine
 from streamnb.errors import LostEvents, LostOffsets, StateMismatch
 from streamnb.ledger import Ledger
+from streamnb.metrics import Metrics
 from streamnb.snapshots import Snapshot, TopicNote
 from streamnb.starting import Published
-from streamnb.transport import Committed, Extent, Partition
+from streamnb.transport import Committed, Duty, Extent, Partition
+from streamnb.transport.files import FilesTransport
 
 SHAPE = {"kind": "gaussian"}
 L0, L1, U0 = Partition("labelled", 0), Partition("labelled", 1), Partition("unlabelled", 0)
@@ -238,3 +245,27 @@ def test_a_converted_model_does_not_take_over_what_an_empty_one_began():
     with pytest.raises(StateMismatch, match="began with an empty model"):
         begin(SEED, committed={L0: Committed(4, "learn_from=0")})
     assert begin(SEED, committed={L0: Committed(4, "moved by an operator")}).snapshot is SEED
+
+
+class AssignedLate(FilesTransport):
+    """On which nothing is committed until the duty comes: another instance began at the same time."""
+
+    @functools.cached_property
+    def assigned(self) -> Duty:
+        (partition,) = self.extents()
+        return Duty(frozenset({partition}), {partition: Committed(0, "learn_from=0;seed=5eed")})
+
+    def duty(self) -> Duty:
+        return self.assigned
+
+
+def test_commits_of_learning_that_began_with_another_model_are_refused_at_an_assignment_too(tmp_path):
+    (tmp_path / "events.jsonl").write_text('{"features": {"a": 1}, "label": "x"}\n')
+    (tmp_path / "config.yaml").write_text(f"snapshots: {{path: {tmp_path}/snapshots}}")
+    form = quick_form(str(tmp_path / "events.jsonl"), str(tmp_path / "answers.jsonl"))
+    config = load(tmp_path / "config.yaml", {}, form)
+    metrics = Metrics(config.app, config.instance, "1")
+    transport = AssignedLate(config.files, config.output, event_bytes=1000)
+    with pytest.raises(StateMismatch, match="began with the converted model 5eed, here it would begin with an empty"):
+        Engine(config, transport, store_of(config, metrics), metrics).run()
+    gc.unfreeze()  # a daemon has its process to itself

@@ -213,13 +213,6 @@ def test_a_confusion_of_fifty_classes_shows_ten_and_the_rest_together(browser: B
         assert sum(int(text.replace(",", "")) for text in cells) == sum(map(sum, counts))
 
 
-def test_a_model_too_large_to_list_says_so(browser: Browser, daemon: Watched) -> None:
-    daemon.show(status(top_features=TopFeatures(10**6, too_large=True)))
-    with looking(browser, daemon) as page:
-        expect(page.locator("#features-note")).to_contain_text("too large")
-        expect(page.locator("#features")).to_be_hidden()
-
-
 def test_names_are_text_and_never_markup(browser: Browser, daemon: Watched) -> None:
     reason = "<b>bold</b>"
     daemon.show(

@@ -58,6 +58,7 @@ def learners_(
             print(json.dumps(document))
         else:
             _print_tables(results)
+            _print_reached(results)
             if missing_peers:
                 print(f"not installed: {', '.join(missing_peers)}")
 
@@ -106,6 +107,7 @@ def pipeline_(
             print(json.dumps({"quick": quick, "json": json_used, "results": figures, "profiles": profiles}))
             return
         _print_figures(results)
+        _print_reached(results)
         print(f"the user's loop on confluent decodes with {json_used}")
         for name, text in profiles.items():
             print(f"\n{name}: {text}")
@@ -115,16 +117,12 @@ def _print_figures(results: "list[Result]") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    console = Console(width=None if sys.stdout.isatty() else 200)
     table = Table("", "", "value (goal)", "quartiles", "streamnb", "peer", "")
     for result in results:
-        goal = "" if result.goal is None else f" ({'>=' if result.at_least else '<='} {_short(result.goal)})"
-        judged = "" if result.ok is None else " ok" if result.ok else " missed"
         middle = f"{_short(result.low)} to {_short(result.high)}"
         sides = ["" if side is None else _short(side) for side in (result.ours, result.peer)]
-        table.add_row(result.row, result.column, f"{_short(result.value)}{goal}{judged}", middle, *sides, result.note)
-    console.print(table)
-    _print_reached(results)
+        table.add_row(result.row, result.column, _cell(result), middle, *sides, result.note)
+    Console(width=None if sys.stdout.isatty() else 200).print(table)
 
 
 def _print_reached(results: "list[Result]") -> None:
@@ -138,20 +136,12 @@ def _print_tables(results: "list[Result]") -> None:
 
     from streamnb.bench.goals import COLUMNS, GOALS
 
-    console = Console(width=None if sys.stdout.isatty() else 200)
     found = {(result.row, result.column): result for result in results}
     table = Table("streamnb / peer (goal)", *COLUMNS, title="time per event, lower is better")
     for row in GOALS:
         table.add_row(row, *(_cell(found.get((row, column))) for column in COLUMNS))
-    console.print(table)
-    others = Table("", "", "", "quartiles", "ours", "peer", "")
-    for result in results:
-        if result.column not in COLUMNS:
-            middle = f"{_short(result.low)} to {_short(result.high)}"
-            sides = ["" if side is None else _short(side) for side in (result.ours, result.peer)]
-            others.add_row(result.row, result.column, _cell(result), middle, *sides, result.note)
-    console.print(others)
-    _print_reached(results)
+    Console(width=None if sys.stdout.isatty() else 200).print(table)
+    _print_figures([result for result in results if result.column not in COLUMNS])
 
 
 def _cell(result: "Result | None") -> str:
@@ -159,7 +149,8 @@ def _cell(result: "Result | None") -> str:
         return ""
     if result.goal is None:
         return _short(result.value)
-    return f"{_short(result.value)} ({_short(result.goal)}) {'ok' if result.ok else 'missed'}"
+    goal = f"{'>=' if result.at_least else '<='} {_short(result.goal)}"
+    return f"{_short(result.value)} ({goal}) {'ok' if result.ok else 'missed'}"
 
 
 def _short(value: float) -> str:

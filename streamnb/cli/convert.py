@@ -1,5 +1,7 @@
 """`streamnb convert`: a snapshot as a scikit-learn model, and a scikit-learn model as the start of a stream."""
 
+import json
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -55,4 +57,4 @@ def convert(
 
         names = None if columns is None else [name.strip() for name in columns.split(",")]
         found = seeded(source, target, names) if is_skops(source) else exported(source, target, names, overwrite)
-        typer.echo(found.told_as_json() if as_json else found.told())
+        typer.echo(json.dumps(asdict(found), ensure_ascii=False) if as_json else found.told())

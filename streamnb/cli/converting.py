@@ -10,7 +10,7 @@ import os
 import time
 import zipfile
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -18,7 +18,7 @@ from typing import Any
 from streamnb import __version__
 from streamnb.cli.sources import say_damaged, source_of
 from streamnb.config import Config, load, spelled
-from streamnb.errors import ConfigError, InputFileError, IoError
+from streamnb.errors import ConfigError, InputFileError, IoError, why
 from streamnb.events import spelled_feature
 from streamnb.learners.model import Model
 from streamnb.processing import Processor
@@ -50,10 +50,6 @@ class Exported:
             f"read it with skops.io.load({self.file!r})"
         )
 
-    def told_as_json(self) -> str:
-        """One object."""
-        return json.dumps(asdict(self), ensure_ascii=False)
-
 
 @dataclass(frozen=True, slots=True)
 class Seeded:
@@ -84,10 +80,6 @@ class Seeded:
             "keep the .skops file: should all snapshots be lost, it is needed again",
         )
         return "\n".join(lines)
-
-    def told_as_json(self) -> str:
-        """One object."""
-        return json.dumps(asdict(self), ensure_ascii=False)
 
 
 def is_skops(path: Path) -> bool:
@@ -166,7 +158,7 @@ def _read(file: Path) -> Any:
             opened.seek(0)
             return skops.io.load(opened)
     except OSError as error:
-        raise InputFileError(f"{file}: cannot be read: {(error.strerror or str(error)).lower()}") from error
+        raise InputFileError(f"{file}: cannot be read: {why(error)}") from error
     except InputFileError:
         raise
     except Exception as error:  # of a damaged zip, JSON or array: whatever the readers of these raise
@@ -300,7 +292,7 @@ def _write(file: Path, data: bytes) -> None:
     try:
         write_whole(file, (data,))
     except OSError as error:
-        raise IoError(f"{file}: cannot be written: {(error.strerror or str(error)).lower()}") from error
+        raise IoError(f"{file}: cannot be written: {why(error)}") from error
 
 
 def _name_of(estimator: Any) -> str:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 
 import typer
 
-from streamnb.errors import IoError, OutputClosed, StreamnbError
+from streamnb.errors import IoError, OutputClosed, StreamnbError, why
 
 
 @contextmanager
@@ -21,8 +21,7 @@ def errors_become_exit_codes(debug: bool) -> Iterator[None]:
         _say(str(error), debug)
         raise typer.Exit(error.exit_code) from None
     except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        _say(f"{error.filename}: {why}" if error.filename else why, debug)
+        _say(f"{error.filename}: {why(error)}" if error.filename else why(error), debug)
         raise typer.Exit(IoError.exit_code) from None
     except Exception as error:
         hint = "" if debug else " (--debug shows where)"

@@ -16,7 +16,7 @@ from streamnb.errors import ConfigError, OutputClosed
 from streamnb.learners.block import Likelihood
 from streamnb.reports import ScoresView, TopFeature
 from streamnb.scores import Scores
-from streamnb.top_features import NAME_LENGTH, top_features
+from streamnb.top_features import spelled, top_features
 
 MOST_COLUMNS = 6
 """Classes that still have a column each."""
@@ -60,7 +60,7 @@ def inspected(path: Path, top: int, label: str | None, feature: str | None) -> I
     ]
     if feature is not None:
         names = {str(line.feature) for line in lines}
-        lines = [line for line in lines if feature in (str(line.feature), spelled(line))]
+        lines = [line for line in lines if feature in (str(line.feature), spelled(line.feature, line.value))]
         if not lines:
             raise ConfigError(f"feature {feature!r}: not known; {_known(sorted(names))}")
     strongest = top_features(model, top)
@@ -76,12 +76,6 @@ def inspected(path: Path, top: int, label: str | None, feature: str | None) -> I
     )
 
 
-def spelled(line: Likelihood) -> str:
-    """A feature, or `name=value` for a category or token; as `top_features` names it."""
-    text = str(line.feature) if line.value is None else f"{line.feature}={line.value}"
-    return text if len(text) <= NAME_LENGTH else text[: NAME_LENGTH - 1] + "…"
-
-
 def log_ratio(found: TopFeature) -> float:
     """Log-likelihood of one occurrence in the class against all others; of a number, on average over its events."""
     return found.nats if found.measure == "mean" else math.log(found.here / found.elsewhere)
@@ -93,7 +87,7 @@ def main_lines(found: Inspected, limit: int) -> list[Likelihood]:
         return list(found.lines)
     ranked = sorted((best for features in found.strongest.values() for best in features), key=lambda best: -best.nats)
     names = list(dict.fromkeys(best.name for best in ranked))[:limit]
-    return [line for line in found.lines if spelled(line) in names]
+    return [line for line in found.lines if spelled(line.feature, line.value) in names]
 
 
 def told(found: Inspected, limit: int | None = None) -> Iterator[str]:

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb.cli.inspecting import Inspected, log_ratio, main_lines, spelled
+from streamnb.cli.inspecting import Inspected, log_ratio, main_lines
 from streamnb.cli.tabulating import shortened
 from streamnb.errors import ConfigError
 from streamnb.learners.block import Likelihood
 from streamnb.snapshots import write_whole
+from streamnb.top_features import spelled
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -234,7 +235,7 @@ def _heat(row: "SubFigure", axes: "Axes", x: Any, values: Floats, classes: Seque
 
 def _word_parts(found: Inspected, classes: Sequence[str]) -> list[Part]:
     """A small panel for each class with the words that say most for it."""
-    words = {spelled(line) for line in found.lines if _is_word(line)}
+    words = {spelled(line.feature, line.value) for line in found.lines if _is_word(line)}
     shown = {label: [f for f in found.strongest.get(label, ()) if f.name in words][:MOST_WORDS] for label in classes}
     drawn = [label for label in classes if shown[label]]
     if not drawn or found.feature is not None:

@@ -1,6 +1,8 @@
 """`streamnb produce`: sends a data set to a topic, as events, at a rate."""
 
+import json
 import threading
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
@@ -74,6 +76,6 @@ def produce(
         plan = Plan(file, topic, unlabelled_topic or topic, label, id_, unlabelled_share, event, words)
         sent = produce_all(plan, kafka, rate, stop, quiet or as_json)
         if as_json:
-            typer.echo(sent.told_as_json())
+            typer.echo(json.dumps(asdict(sent), ensure_ascii=False))
         elif not quiet:
             typer.echo(sent.told())

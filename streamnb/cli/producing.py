@@ -14,13 +14,13 @@ import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
 from streamnb.cli.progress import counter
 from streamnb.config import EventConfig, KafkaConfig, load
-from streamnb.errors import ConfigError, InputFileError
+from streamnb.errors import ConfigError, InputFileError, why
 
 NUMBER = re.compile(r"[+-]?(?:(?:0|[1-9][0-9]*)(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 """Not 007, which is a name."""
@@ -87,10 +87,6 @@ class Sent:
             f"in {self.seconds:.1f} s ({rate:.0f} a second): "
             f"{self.labelled} labelled, {self.events - self.labelled} unlabelled"
         )
-
-    def told_as_json(self) -> str:
-        """One object."""
-        return json.dumps(asdict(self), ensure_ascii=False)
 
 
 def produce_all(plan: Plan, kafka: KafkaConfig, rate: float | None, stop: threading.Event, quiet: bool) -> Sent:
@@ -265,4 +261,4 @@ def _opened(path: str) -> Iterator[IO[str]]:
     except UnicodeDecodeError as error:
         raise InputFileError(f"{path}: is not UTF-8: {error.reason} at byte {error.start}") from error
     except (FileNotFoundError, IsADirectoryError, PermissionError, gzip.BadGzipFile) as error:
-        raise InputFileError(f"{path}: cannot be read: {(error.strerror or str(error)).lower()}") from error
+        raise InputFileError(f"{path}: cannot be read: {why(error)}") from error

@@ -1,7 +1,7 @@
 """A sample of the events that are there now, decoded as the daemon would, for `streamnb check`."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -11,7 +11,7 @@ from streamnb.config import Config
 from streamnb.errors import ConfigError, EventError
 from streamnb.events import Decoder
 from streamnb.learners import build
-from streamnb.transport import Record, Role
+from streamnb.transport import Extent, Partition, Record, Role
 
 SHOWN_FEATURES = 8
 SHOWN_MESSAGE = 150
@@ -70,8 +70,11 @@ class Sampled:
         return "\n".join(lines)
 
 
-def sampled(config: Config, n: int) -> Sampled:
-    """Read about `n` events: the first lines of a file, the last records of each partition. Raise StreamnbError."""
+def sampled(config: Config, n: int, extents: Callable[[], Mapping[Partition, Extent]]) -> Sampled:
+    """Read about `n` events: the first lines of a file, the last records of each partition. Raise StreamnbError.
+
+    `extents` is asked where the logs begin and end.
+    """
     if config.transport == "files":
         found = Sampled(f"the first lines of {config.files.input}")
         records: Iterable[Record] = ()
@@ -81,7 +84,7 @@ def sampled(config: Config, n: int) -> Sampled:
         _take(config, found, records, {str(config.files.input): "labelled"})
     else:
         found = Sampled("the last records")
-        _take(config, found, _last_records(config, n), _roles(config))
+        _take(config, found, _last_records(config, n, extents()), _roles(config))
     return found
 
 
@@ -90,13 +93,11 @@ def _roles(config: Config) -> Mapping[str, Role]:
     return {**unlabelled, **dict.fromkeys(config.input.labelled, "labelled")}
 
 
-def _last_records(config: Config, n: int) -> Iterator[Record]:
+def _last_records(config: Config, n: int, logs: Mapping[Partition, Extent]) -> Iterator[Record]:
     from streamnb.cli.wiring import client_of
-    from streamnb.transport.kafka.looking import looking
     from streamnb.transport.kafka.span import records_between
 
-    with looking(config.kafka) as onlooker:
-        extents = {p: e for p, e in onlooker.extents(config.input).items() if e.end > e.start}
+    extents = {p: e for p, e in logs.items() if e.end > e.start}
     each = max(1, n // max(1, len(extents)))
     begin = {p: max(e.start, e.end - each) for p, e in extents.items()}
     end = {p: e.end for p, e in extents.items()}

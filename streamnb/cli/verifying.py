@@ -12,7 +12,7 @@ import typer
 from streamnb.cli.progress import counted
 from streamnb.cli.sources import Source
 from streamnb.cli.tabulating import table
-from streamnb.errors import ConfigError, InputFileError
+from streamnb.errors import ConfigError, InputFileError, why
 from streamnb.events import Decoder
 from streamnb.transport import Partition, Record
 from streamnb.transport.inputs import CHUNK_BYTES
@@ -181,7 +181,7 @@ def _said(path: str, end: int | None) -> str:
             raise InputFileError(f"--input {path}: is a folder; allowed is a file of JSON lines")
         size = os.stat(path).st_size
     except OSError as error:
-        raise InputFileError(f"--input {path}: cannot be read: {(error.strerror or str(error)).lower()}") from error
+        raise InputFileError(f"--input {path}: cannot be read: {why(error)}") from error
     if end is None or end == size:
         return path
     if size < end:
@@ -212,7 +212,7 @@ class _opened:  # noqa: N801  # a context manager, used like a function
         try:
             self._file = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
         except OSError as error:
-            raise InputFileError(f"--input {self._path}: cannot be read: {error.strerror}") from error
+            raise InputFileError(f"--input {self._path}: cannot be read: {why(error)}") from error
         return self._file
 
     def __exit__(self, *ending: object) -> None:

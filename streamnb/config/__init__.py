@@ -31,7 +31,7 @@ from streamnb.config.tree import (
     spelled,
 )
 from streamnb.config.units import FIRST_SECOND, LAST_SECOND, time_seconds
-from streamnb.errors import ConfigError
+from streamnb.errors import ConfigError, why
 
 __all__ = [
     "FIRST_SECOND",
@@ -118,7 +118,7 @@ def _password(file: str, marked: Marked) -> SecretStr:
     try:
         text = Path(file).read_text("utf-8").removesuffix("\n").removesuffix("\r")
     except OSError as exc:
-        raise ConfigError(line(marked, path, f"{file} cannot be read: {exc.strerror}")) from exc
+        raise ConfigError(line(marked, path, f"{file} cannot be read: {why(exc)}")) from exc
     except UnicodeDecodeError as exc:
         raise ConfigError(line(marked, path, f"{file} is not UTF-8")) from exc
     if not text:

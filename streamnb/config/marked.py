@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from streamnb.config.tree import section_at, spelled
-from streamnb.errors import ConfigError
+from streamnb.errors import ConfigError, why
 
 KeyPath = tuple[str | int, ...]
 TAG = "tag:yaml.org,2002:"
@@ -77,7 +77,7 @@ def read_file(path: Path) -> Marked:
     try:
         text = path.read_bytes().decode("utf-8")
     except OSError as exc:
-        raise ConfigError(f"{path}: cannot be read: {exc.strerror}") from exc
+        raise ConfigError(f"{path}: cannot be read: {why(exc)}") from exc
     except UnicodeDecodeError as exc:
         raise ConfigError(f"{path}: not UTF-8: byte {exc.start}") from exc
     node = _compose(text.removeprefix("\ufeff"), str(path))

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamnb.learners.block import Batch, Entries, Likelihood, Sums
+from streamnb.learners.block import Batch, Entries, Sums, shares
 from streamnb.learners.columns import Columns, dense_check, stored_in, stored_of
 from streamnb.learners.kernels import bernoulli as kernel
 from streamnb.learners.kernels.bernoulli import BINS
@@ -317,11 +317,7 @@ class BernoulliBlock(VocabularyBlock):
         self._make_room(n_classes)
         self._refresh()
 
-    def table(self, labels: list[Any], order: Ints, read: float) -> Iterable[Likelihood]:
-        for name in sorted(self.names.names, key=sort_key):
-            numbers = {}
-            for label, c in zip(labels, order, strict=True):
-                count, n = (read * float(v) for v in (self.counts[self.names.slots[name], c], self.totals[c + 1, 0]))
-                total = n + 2.0 * self.alpha
-                numbers[label] = {"p": (count + self.alpha) / total if total > 0.0 else 0.5, "count": count, "n": n}
-            yield Likelihood(name, None, numbers)
+    def numbers(self, slots: slice, columns: Ints, read: float) -> dict[str, Floats]:
+        count = read * self.counts[slots][:, columns]
+        n = np.broadcast_to(read * self.totals[columns + 1, 0], count.shape)
+        return {"p": shares(count, self.alpha, n + 2.0 * self.alpha, 0.5), "count": count, "n": n}

@@ -10,6 +10,7 @@ import numpy as np
 from streamnb.learners.kernels.layout import SUM_FIELDS
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.tables import Buffer, Names, Shape
+from streamnb.learners.values import sort_key
 
 Entries: TypeAlias = tuple[list[int], list[int] | None, list[float] | None, list[Any]]
 """One event as one block sees it: slots (-1: not known), what goes with each, values, and the names of the -1s."""
@@ -57,6 +58,13 @@ class Likelihood(NamedTuple):
     feature: Any
     value: Any
     numbers: Mapping[Any, Mapping[str, float]]
+
+
+def shares(count: Floats, alpha: float, whole: Floats, even: Array | float) -> Floats:
+    """Return (count + alpha) / whole; where nothing was learned nor is smoothed, the even share."""
+    out: Floats = np.broadcast_to(even, count.shape).copy()
+    np.divide(count + alpha, whole, out=out, where=whole > 0.0)
+    return out
 
 
 class Block(abc.ABC):
@@ -163,9 +171,34 @@ class Block(abc.ABC):
     def load(self, names: Mapping[str, Any], arrays: list[Array], n_classes: int) -> None:
         """Take over a dumped state; classes are in the slots 0, 1, ..."""
 
+    @property
+    def n_lines(self) -> int:
+        """How many features, or categories or tokens of features, are known: the lines of the likelihood table."""
+        return len(self.names)
+
+    def line(self, slot: int) -> tuple[Any, Any]:
+        """The feature in a slot, and its category or token; None for that where a feature is one line."""
+        return self.names.names[slot], None
+
+    def line_order(self, slot: int) -> tuple[Any, ...]:
+        """What lines are sorted by: features that are one line each, then feature by feature."""
+        feature, value = self.line(slot)
+        return ((), sort_key(feature)) if value is None else (sort_key(feature), sort_key(value))
+
     @abc.abstractmethod
+    def numbers(self, slots: slice, columns: Ints, read: float) -> dict[str, Floats]:
+        """Return what these lines say of the classes in these slots.
+
+        `p` and what it is made of, or the moments; each (n_lines, n_classes).
+        """
+
     def table(self, labels: list[Any], order: Ints, read: float) -> Iterable[Likelihood]:
-        """Yield what each feature says, per class, in sorted order."""
+        """Yield what each line says, per class, in sorted order."""
+        numbers = self.numbers(slice(0, self.n_lines), order, read)
+        rows = {name: array.tolist() for name, array in numbers.items()}
+        for slot in sorted(range(self.n_lines), key=self.line_order):
+            said = {label: {name: row[slot][c] for name, row in rows.items()} for c, label in enumerate(labels)}
+            yield Likelihood(*self.line(slot), said)
 
     @abc.abstractmethod
     def names_of(self, entries: Entries) -> list[Any]:

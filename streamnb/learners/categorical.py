@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamnb.learners.block import Batch, Block, Entries, Likelihood, Sums
+from streamnb.learners.block import Batch, Block, Entries, Sums, shares
 from streamnb.learners.columns import distinct_in
 from streamnb.learners.kernels import categorical as kernel
 from streamnb.learners.kernels.categorical import AMOUNT, EVENTS
@@ -321,16 +321,17 @@ class CategoricalBlock(Block):
         self.values[:n_values, 0, EVENTS] = arrays[3]
         self.values[:n_values, 0, AMOUNT] = features
 
-    def table(self, labels: list[Any], order: Ints, read: float) -> Iterable[Likelihood]:
-        for name, values in self._sorted():
-            f = self.names.slots[name]
-            size = len(values) + self.smooth
-            for value, slot in values:
-                numbers = {}
-                for label, c in zip(labels, order, strict=True):
-                    count = read * float(self.values[slot, c + 1, AMOUNT])
-                    n = read * float(self.cells[f, c + 1, AMOUNT])
-                    total = n + self.alpha * size
-                    p = (count + self.alpha) / total if total > 0.0 else 1.0 / size
-                    numbers[label] = {"p": p, "count": count, "n": n}
-                yield Likelihood(name, value, numbers)
+    @property
+    def n_lines(self) -> int:
+        return len(self.keys)
+
+    def line(self, slot: int) -> tuple[Any, Any]:
+        name, key = self.keys[slot]
+        return name, _value(key)
+
+    def numbers(self, slots: slice, columns: Ints, read: float) -> dict[str, Floats]:
+        features = self.values[slots, 0, AMOUNT].astype(np.int64)
+        sizes = self.cells[features, 0, AMOUNT][:, None] + self.smooth
+        count = read * self.values[slots][:, columns + 1, AMOUNT]
+        n = read * self.cells[features][:, columns + 1, AMOUNT]
+        return {"p": shares(count, self.alpha, n + self.alpha * sizes, 1.0 / sizes), "count": count, "n": n}

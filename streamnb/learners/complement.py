@@ -1,14 +1,13 @@
 """The counts block read by its complement."""
 
-from collections.abc import Iterable
-from typing import Any
+import numpy as np
 
-from streamnb.learners.block import Batch, Likelihood, Sums
+from streamnb.learners.block import Batch, Sums
 from streamnb.learners.counts import CountsBlock
+from streamnb.learners.evidence import of_others
 from streamnb.learners.kernels import complement as kernel
 from streamnb.learners.kernels.types import Floats, Ints
 from streamnb.learners.tables import Buffer
-from streamnb.learners.values import sort_key
 
 
 class ComplementBlock(CountsBlock):
@@ -37,15 +36,9 @@ class ComplementBlock(CountsBlock):
             classes, order, prior, read, sums.sums, sums.unseen, sums.probabilities,
         )  # fmt: skip
 
-    def table(self, labels: list[Any], order: Ints, read: float) -> Iterable[Likelihood]:
-        """Yield the complement's share of each token: small where the token speaks for the class."""
-        size = len(self.tokens)
-        for token in sorted(self.slots_of[0], key=sort_key):
-            slot = self.slots_of[0][token]
-            numbers = {}
-            for label, c in zip(labels, order, strict=True):
-                others = [int(o) for o in order if o != c]
-                count = read * float(sum(self.counts[slot, o] for o in others))
-                total = read * float(sum(self.groups[0, o + 1] for o in others))
-                numbers[label] = {"p": self._share(count, total, size), "count": count, "total": total}
-            yield Likelihood(token, None, numbers)
+    def numbers(self, slots: slice, columns: Ints, read: float) -> dict[str, Floats]:
+        """Return the complement's share of each token: small where the token speaks for the class."""
+        count = read * of_others(self.counts[slots][:, columns])
+        total = read * of_others(self.groups[:1, columns + 1])
+        p = self._shares(count, total, np.zeros(len(count), np.int64))
+        return {"p": p, "count": count, "total": np.broadcast_to(total, count.shape)}

@@ -5,7 +5,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamnb.learners.block import Batch, Entries, Likelihood, Sums
+from streamnb.learners.block import Batch, Entries, Sums, shares
 from streamnb.learners.columns import Columns, dense_check, stored_in, stored_of
 from streamnb.learners.kernels import counts as kernel
 from streamnb.learners.kernels.counts import COLUMN, DF, EVENTS, GROUP, WIDTH, N
@@ -358,18 +358,20 @@ class CountsBlock(VocabularyBlock):
         self.scalars = np.zeros(2)
         self.scalars[N] = arrays[3][0]
 
-    def table(self, labels: list[Any], order: Ints, read: float) -> Iterable[Likelihood]:
-        for g in sorted((g for g, slots in enumerate(self.slots_of) if slots), key=self._group_key):
-            size = len(self.slots_of[g]) + self.smooth
-            for token in sorted(self.slots_of[g], key=sort_key):
-                slot = self.slots_of[g][token]
-                numbers = {}
-                for label, c in zip(labels, order, strict=True):
-                    count = read * float(self.counts[slot, c])
-                    total = read * float(self.groups[g, c + 1])
-                    numbers[label] = {"p": self._share(count, total, size), "count": count, "total": total}
-                yield Likelihood(token if g == 0 else self.names.names[g], None if g == 0 else token, numbers)
+    @property
+    def n_lines(self) -> int:
+        return len(self.tokens)
 
-    def _share(self, count: float, total: float, size: int) -> float:
-        whole = total + self.alpha * size
-        return (count + self.alpha) / whole if whole > 0.0 else 1.0 / size
+    def line(self, slot: int) -> tuple[Any, Any]:
+        group, token = self._named(slot)
+        return (token, None) if group is None else (group, token)
+
+    def numbers(self, slots: slice, columns: Ints, read: float) -> dict[str, Floats]:
+        groups = self.features_[slots, GROUP].astype(np.int64)
+        count = read * self.counts[slots][:, columns]
+        total = read * self.groups[groups][:, columns + 1]
+        return {"p": self._shares(count, total, groups), "count": count, "total": total}
+
+    def _shares(self, count: Floats, total: Floats, groups: Ints) -> Floats:
+        sizes = np.array([[len(slots) + self.smooth] for slots in self.slots_of], np.float64)[groups]
+        return shares(count, self.alpha, total + self.alpha * sizes, 1.0 / sizes)

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from streamnb.learners.block import Batch, Block, Entries, Likelihood, Sums
+from streamnb.learners.block import Batch, Block, Entries, Sums
 from streamnb.learners.columns import first_bad
 from streamnb.learners.kernels import arrays, gaussian_rows, moments
 from streamnb.learners.kernels import gaussian as kernel
@@ -274,18 +274,11 @@ class GaussianBlock(Block):
         """The variance added to every cell."""
         return self.var_smoothing * float(self.cache[WIDEST])
 
-    def table(self, labels: list[Any], order: Ints, read: float) -> Iterable[Likelihood]:
+    def numbers(self, slots: slice, columns: Ints, read: float) -> dict[str, Floats]:
         taken = kernel.ddof_as_held(self.ddof, read)
-        for name in sorted(self.names.names, key=sort_key):
-            numbers = {}
-            for label, c in zip(labels, order, strict=True):
-                cell = self.cells[self.names.slots[name], c + 1]
-                if cell[N] == 0.0:
-                    cell = self.cells[self.names.slots[name], 0]
-                variance = cell[M2] / (cell[N] - taken) if cell[N] > taken else 0.0
-                numbers[label] = {
-                    "mean": float(cell[ANCHOR] + cell[MEAN]),
-                    "variance": float(variance) + self.epsilon(),
-                    "n": float(self.cells[self.names.slots[name], c + 1, N]) * read,
-                }
-            yield Likelihood(name, None, numbers)
+        cells = self.cells[slots][:, columns + 1]
+        n = read * cells[:, :, N]
+        held = np.where(cells[:, :, N : N + 1] == 0.0, self.cells[slots, :1], cells)
+        rest = held[:, :, N] - taken
+        variance = np.divide(held[:, :, M2], rest, out=np.zeros_like(rest), where=rest > 0.0)
+        return {"mean": held[:, :, ANCHOR] + held[:, :, MEAN], "variance": variance + self.epsilon(), "n": n}

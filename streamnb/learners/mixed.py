@@ -164,12 +164,14 @@ class MixedNB(Model):
         positions: dict[str, list[int]] = {}
         names = list(x)
         for position, (name, value) in enumerate(x.items()):
-            kind = self._kinds.get(name) if type(name) is str else "text"
+            if type(name) is not str:
+                return None
+            kind = self._kinds.get(name)
             if kind is None:
                 if not self._auto:
                     continue
-                kind = KIND_OF_TYPE.get(type(value), "text")
-            if kind not in self._block_of or type(value) not in self._block_of[kind].usual:
+                kind = KIND_OF_TYPE.get(type(value))
+            if kind is None or kind not in self._block_of or type(value) not in self._block_of[kind].usual:
                 return None
             positions.setdefault(kind, []).append(position)
         plan = []

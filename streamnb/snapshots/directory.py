@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
-from streamnb.errors import IoError, SnapshotError, StateError
+from streamnb.errors import IoError, SnapshotError, StateError, why
 from streamnb.snapshots.codec import decode, parts
 from streamnb.snapshots.snapshot import OnDamaged, Snapshot
 
@@ -39,7 +39,7 @@ class DirectoryStore:
                 leftover.unlink()
         except OSError as error:
             self.close()
-            raise IoError(f"{self._folder}: snapshots cannot be written here: {_why(error)}") from error
+            raise IoError(f"{self._folder}: snapshots cannot be written here: {why(error)}") from error
         self._sequence = max(_sequences(self._folder), default=0)
 
     def save(self, snapshot: Snapshot) -> int:
@@ -50,7 +50,7 @@ class DirectoryStore:
         try:
             size = write_whole(path, parts(snapshot))
         except OSError as error:
-            raise IoError(f"{path}: the snapshot was not written: {_why(error)}") from error
+            raise IoError(f"{path}: the snapshot was not written: {why(error)}") from error
         self._sequence += 1
         for sequence in sorted(_sequences(self._folder))[: -self._keep]:
             with suppress(OSError):  # the snapshot is safe; the next save tries again to remove this one
@@ -91,7 +91,7 @@ def load(path: Path, app: str | None = None) -> Snapshot:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise SnapshotError(f"{path}: cannot be read: {_why(error)}") from error
+        raise SnapshotError(f"{path}: cannot be read: {why(error)}") from error
     return decode(data, str(path), app)
 
 
@@ -176,7 +176,3 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _why(error: OSError) -> str:
-    return (error.strerror or str(error)).lower()

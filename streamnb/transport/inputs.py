@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable
 from typing import Protocol
 
-from streamnb.errors import InputFileError, IoError, LostEvents
+from streamnb.errors import InputFileError, IoError, LostEvents, why
 
 CHUNK_BYTES = 256 * 1024
 HEAD_BYTES = 64 * 1024
@@ -179,8 +179,3 @@ def wait_for(descriptor: int, event: int, deadline: float, clock: Callable[[], f
 def head_digest(descriptor: int, position: int) -> str:
     """Return the sha256 of a file's first min(64 KiB, `position`) bytes, in hexadecimal."""
     return hashlib.sha256(os.pread(descriptor, min(HEAD_BYTES, position), 0)).hexdigest()
-
-
-def why(error: OSError) -> str:
-    """Return the system's reason in the lower case of our messages."""
-    return (error.strerror or str(error)).lower()

@@ -12,8 +12,8 @@ from typing import Protocol
 
 import msgspec
 
-from streamnb.errors import InputFileError, IoError, OutputClosed, StateError
-from streamnb.transport.inputs import head_digest, wait_for, why
+from streamnb.errors import InputFileError, IoError, OutputClosed, StateError, why
+from streamnb.transport.inputs import head_digest, wait_for
 
 # A write of this size to a pipe that is ready never blocks (POSIX).
 _SLICE_BYTES = select.PIPE_BUF

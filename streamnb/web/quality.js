@@ -103,8 +103,7 @@ const amount = (f, v) => f.measure === "share" ? percent(v) : digits3.format(v);
 function showTopFeatures(m) {
   const top = m.top_features, found = Object.entries(top.classes).filter(([, features]) => features.length);
   const items = found.sort(([a], [b]) => (m.class_count[b] || 0) - (m.class_count[a] || 0) || (a < b ? -1 : 1));
-  const words = () => top.too_large ? "the model is too large to list them here"
-    : items.length ? `share or mean in the class (in all others), as of ${count(top.n_events)} events` : "nothing tells classes apart yet";
+  const words = () => items.length ? `share or mean in the class (in all others), as of ${count(top.n_events)} events` : "nothing tells classes apart yet";
   few("features", items, words, (shown) => {
     const table = $("features"), body = table.tBodies[0];
     table.hidden = !shown.length;

@@ -53,7 +53,6 @@ def view(
         "confusion": {"classes": status.confusion.classes, "counts": status.confusion.counts},
         "top_features": {
             "n_events": status.top_features.n_events,
-            "too_large": status.top_features.too_large,
             "classes": {
                 label: [asdict(feature) for feature in features]
                 for label, features in status.top_features.classes.items()
