@@ -57,24 +57,21 @@ class Batches:
 
 
 class Deliveries:
-    """Hears what became of each record of one publish."""
+    """Hears of each record of one publish that was not delivered: the client is set to tell of no others."""
 
     def __init__(self) -> None:
-        self.acknowledged = 0
         self._failed: list[tuple[KafkaError, Message]] = []
 
     def told(self, error: KafkaError | None, message: Message) -> None:
-        if error is None:
-            self.acknowledged += 1
-        else:
+        if error is not None:
             self._failed.append((error, message))
 
-    def require(self, records: Sequence[Addressed], seconds: float) -> None:
-        """Raise unless every one of these was acknowledged."""
+    def require(self, records: Sequence[Addressed], waiting: int, seconds: float) -> None:
+        """Raise unless every one of these was acknowledged; `waiting` are still in the client's queue."""
         if self._failed:
             raise Undelivered([(_index(records, message), error) for error, message in self._failed])
-        if self.acknowledged != len(records):
-            said = f"{self.acknowledged} of {len(records)} records were acknowledged within {seconds:g} s"
+        if waiting:
+            said = f"{len(records) - waiting} of {len(records)} records were acknowledged within {seconds:g} s"
             raise Failure("passing", said)
 
 
@@ -170,20 +167,20 @@ def _deliver(producer: RdProducer, records: Sequence[Addressed], deadline: float
     seconds = deadline - time.monotonic()
     deliveries = Deliveries()
     told, produce = deliveries.told, cast(Any, producer).produce  # its types do not know our headers for some of theirs
+    waiting = len(records)
     try:
-        for record in records:
-            topic, partition, key, value, headers = record
+        for topic, partition, key, value, headers in records:
             try:
                 produce(topic, value, key, partition, told, headers=headers)
             except BufferError:
                 _make_room(producer, deadline)
                 produce(topic, value, key, partition, told, headers=headers)
-        producer.flush(max(0.0, deadline - time.monotonic()))
+        waiting = producer.flush(max(0.0, deadline - time.monotonic()))
     except (KafkaException, SystemError):
         producer.poll(0)
-        deliveries.require(records, seconds)  # they know better why nothing more can be sent
+        deliveries.require(records, waiting, seconds)  # they know better why nothing more can be sent
         raise
-    deliveries.require(records, seconds)
+    deliveries.require(records, waiting, seconds)
 
 
 def _make_room(producer: RdProducer, deadline: float) -> None:
@@ -225,6 +222,7 @@ def _producer_settings(kafka: KafkaConfig, transactional_id: str | None, largest
     timeout_ms = max(1000, int(kafka.transaction_timeout * 1000))  # librdkafka's own least
     own: dict[str, Any] = {
         "enable.idempotence": True,
+        "delivery.report.only.error": True,
         "delivery.timeout.ms": timeout_ms,
         "request.timeout.ms": min(900_000, max(1000, timeout_ms // 2)),
         "retry.backoff.ms": 2,  # 100 by default, which every second transaction of a busy instance would wait
