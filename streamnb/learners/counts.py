@@ -11,6 +11,7 @@ from streamnb.learners.kernels import complement
 from streamnb.learners.kernels import counts as kernel
 from streamnb.learners.kernels.counts import COLUMN, DF, EVENTS, GROUP, WIDTH, N
 from streamnb.learners.kernels.types import Array, Floats, Ints
+from streamnb.learners.pieces import in_order
 from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, grown, take_out
 from streamnb.learners.values import LARGEST_NUMBER, finite_number, plain_name, refusal, sort_key
 
@@ -258,7 +259,7 @@ class CountsBlock(Block):
     def dump(self, order: Ints) -> tuple[dict[str, Any], list[Array]]:
         self.fold()
         groups = sorted((g for g, slots in enumerate(self.slots_of) if slots), key=self._group_key)
-        tokens = [sorted(self.slots_of[g], key=sort_key) for g in groups]
+        tokens = [in_order(self.slots_of[g]) for g in groups]
         slots = np.array(
             [self.slots_of[g][token] for g, names in zip(groups, tokens, strict=True) for token in names], np.int64
         )

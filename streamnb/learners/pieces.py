@@ -1,0 +1,55 @@
+"""Long lists sorted and written as JSON a piece at a time.
+
+A snapshot is written beside a loop that must go on: one call into C holds the interpreter from its begin to its end,
+so none may take long.
+"""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from streamnb.learners.values import sort_key
+
+PIECE = 5_000
+
+
+def in_order(values: Iterable[Any]) -> list[Any]:
+    """Return what `sorted_by_type` does."""
+    found = list(values)
+    kinds = set(map(type, found))
+    key = None if kinds == {str} or kinds == {int} else sort_key  # within a type, the plain order is that of the key
+    pieces = [sorted(found[at : at + PIECE], key=key) for at in range(0, len(found), PIECE)]
+    while len(pieces) > 1:  # two sorted runs one behind the other are merged by a sort, in one pass
+        pieces = [sorted(_joined(pieces[at : at + 2]), key=key) for at in range(0, len(pieces), 2)]
+    return pieces[0] if pieces else []
+
+
+def _joined(runs: list[list[Any]]) -> list[Any]:
+    return [*runs[0], *runs[1]] if len(runs) > 1 else runs[0]
+
+
+def json_pieces(value: Any) -> Iterator[str]:
+    """Yield what `json.dumps` returns, without spaces and without NaN."""
+    if isinstance(value, dict) and all(type(key) is str for key in value):
+        yield "{"
+        for place, (key, item) in enumerate(value.items()):
+            yield ("," if place else "") + _dumps(key) + ":"
+            yield from json_pieces(item)
+        yield "}"
+    elif isinstance(value, list) and any(isinstance(item, list | dict) for item in value[:1]) and len(value) <= PIECE:
+        yield "["
+        for place, item in enumerate(value):
+            yield "," if place else ""
+            yield from json_pieces(item)
+        yield "]"
+    elif isinstance(value, list):
+        yield "["
+        for at in range(0, len(value), PIECE):
+            yield ("," if at else "") + _dumps(value[at : at + PIECE])[1:-1]
+        yield "]"
+    else:
+        yield _dumps(value)
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
