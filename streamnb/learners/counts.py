@@ -79,13 +79,13 @@ class CountsBlock(Block):
         assert values is not None
         g = self.names.slots.get(group, -1)
         known = self.slots_of[g] if g >= 0 else {}
-        for token, count in tokens.items():
-            slot = known.get(token, -1)
-            if slot < 0:
-                unknown.append((len(slots), group, token))
-            slots.append(slot)
-            extras.append(g)
-            values.append(count)
+        found = [known.get(token, -1) for token in tokens]
+        if -1 in found:
+            first = len(slots)
+            unknown += [(first + i, group, token) for i, token in enumerate(tokens) if found[i] < 0]
+        slots += found
+        extras += [g] * len(found)
+        values += tokens.values()
 
     @staticmethod
     def _allowed(values: Array) -> Array:
