@@ -77,8 +77,10 @@ more = st.fixed_dictionaries(
         "unused": st.sampled_from([0, None, "x"]),
     },
 )
-LIMITED = {"limits": {"event_bytes": 1000, "classes": 2, "event_features": 2}}
+LIMITED = {"limits": {"event_bytes": 1000, "classes": 2, "event_features": 3}}
 RAW = [
+    *(event({"a": 1, "b": 20, "c": 3}), event({"c": 1, "b": 20, "a": 3})),
+    *(event({"d": 1}, "x"), event({"a": 1, "b": 1, "c": 1, "d": 1})),
     *(None, b"", b"{", b"[]", b'{"features": null}', b'{"features": 1}', b"\xff", b'{"features":{"a":1}} x'),
     *(b'{"features":{"a":NaN}}', b'{"features":{"a":1e999}}', b'{"features":{"a":1},"unused":1e999}'),
     *(b'{"features":{"a":1,"b":2,"a":3}}', b'{"features":{"a":"x"},"features":{"a":1,"b":2,"c":3}}'),
@@ -133,12 +135,18 @@ def worked(one: Processor, given: list[list[Record]], marks: Watermarks) -> Any:
     return total(answers), one.model.to_bytes(), one.scores.to_dict(), one.class_sets()
 
 
+SIZES: list[list[int]] = [[], [1] * len(RAW), [2] * len(RAW)]
+
+
 def on_raw_records(test: Any) -> Any:
     """Have every model try the records of RAW."""
     for model in MODELS:
         for timed in (True, False):
-            test = example(RAW, model, LOG, [], "unlabelled", (0, 0), timed, {})(test)
-    return example(RAW, MODELS[0], LOG, [], "all", (0, 0), True, LIMITED)(test)
+            for sizes in SIZES:
+                test = example(RAW, model, LOG, sizes, "unlabelled", (0, 0), timed, {})(test)
+    for sizes in SIZES:
+        test = example(RAW, MODELS[0], LOG, sizes, "all", (0, 0), True, LIMITED)(test)
+    return test
 
 
 @settings(deadline=None, max_examples=100)
