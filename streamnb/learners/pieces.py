@@ -5,12 +5,14 @@ so none may take long.
 """
 
 import json
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from streamnb.learners.values import sort_key
 
 PIECE = 5_000
+SAMPLED = 20
 
 
 def in_order(values: Iterable[Any]) -> list[Any]:
@@ -18,14 +20,22 @@ def in_order(values: Iterable[Any]) -> list[Any]:
     found = list(values)
     kinds = set(map(type, found))
     key = None if kinds == {str} or kinds == {int} else sort_key  # within a type, the plain order is that of the key
-    pieces = [sorted(found[at : at + PIECE], key=key) for at in range(0, len(found), PIECE)]
-    while len(pieces) > 1:  # two sorted runs one behind the other are merged by a sort, in one pass
-        pieces = [sorted(_joined(pieces[at : at + 2]), key=key) for at in range(0, len(pieces), 2)]
-    return pieces[0] if pieces else []
-
-
-def _joined(runs: list[list[Any]]) -> list[Any]:
-    return [*runs[0], *runs[1]] if len(runs) > 1 else runs[0]
+    n_pieces = len(found) // PIECE
+    sample = sorted(found[:: max(1, len(found) // (SAMPLED * n_pieces + 1))], key=key)
+    bounds = [sample[len(sample) * i // n_pieces] for i in range(1, n_pieces)]
+    pieces: list[list[Any]] = [[] for _ in range(max(1, n_pieces))]
+    if key is not None:
+        bounds = list(map(key, bounds))
+        for value in found:
+            pieces[bisect_right(bounds, key(value))].append(value)
+    else:
+        for value in found:
+            pieces[bisect_right(bounds, value)].append(value)
+    ordered: list[Any] = []
+    for piece in pieces:
+        piece.sort(key=key)
+        ordered += piece
+    return ordered
 
 
 def json_pieces(value: Any) -> Iterator[str]:

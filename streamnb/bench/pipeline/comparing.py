@@ -135,7 +135,7 @@ def _snapshots(client: str, sides: Sides, feeder: Feeder, effort: Effort, quick:
     """
     stream = text(20_000, 10) if quick else STREAMS[-1]
     found = sides.folder / "watched.json"
-    small = {"snapshots": {"every": "100ms"}, "limits": {"batch_events": SMALL_BATCH}}
+    small: dict[str, Any] = {"snapshots": {"every": "100ms"}, "limits": {"batch_events": SMALL_BATCH}}
     with closing(sides.daemon(client, stream, "--steps", str(found), **small)) as side:
         for pairs in (stream.taught(), *(stream.events(1_000, 50 + turn) for turn in range(effort.rounds))):
             feeder.put(side.topic, pairs)
