@@ -21,7 +21,6 @@ from streamnb.learners.values import (
     finite_number,
     plain_name,
     refusal,
-    sort_key,
 )
 from streamnb.learners.vocabulary import VocabularyBlock
 

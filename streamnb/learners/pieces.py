@@ -16,7 +16,7 @@ SAMPLED = 20
 
 
 def in_order(values: Iterable[Any]) -> list[Any]:
-    """Return what `sorted_by_type` does."""
+    """Return the values sorted by `sort_key`, as `sorted` does in one go."""
     found = list(values)
     kinds = set(map(type, found))
     key = None if kinds == {str} or kinds == {int} else sort_key  # within a type, the plain order is that of the key
