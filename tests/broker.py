@@ -10,11 +10,13 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
+from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 
 KAFKA = "4.1.0"
@@ -111,8 +113,9 @@ def given_cluster() -> "Cluster | None":
 class Cluster:
     """A Kafka that is there: topics are made, filled, cut and deleted."""
 
-    def __init__(self, bootstrap: str, replicas: int = 1) -> None:
-        self.bootstrap, self.replicas = bootstrap, replicas
+    def __init__(self, bootstrap: str, nodes: Sequence[int] = ()) -> None:
+        """Each partition of its topics lies on all of these nodes, led by the first; without any, on one."""
+        self.bootstrap, self.nodes = bootstrap, nodes
         self._admin: KafkaAdminClient | None = None
 
     @property
@@ -128,7 +131,10 @@ class Cluster:
         return unique
 
     def create(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        self.admin.create_topics([NewTopic(name, partitions, self.replicas, topic_configs=dict(configs or {}))])
+        placed: dict[str, Any] = {"num_partitions": partitions, "replication_factor": 1}
+        if self.nodes:
+            placed = {"replica_assignments": {number: list(self.nodes) for number in range(partitions)}}
+        self.admin.create_topics([NewTopic(name, topic_configs=dict(configs or {}), **placed)])
         wait_until(lambda: name in self.admin.list_topics(), what=f"topic {name}")
 
     def delete(self, name: str) -> None:
@@ -155,8 +161,17 @@ class Cluster:
         )
 
     def committed(self, group: str) -> dict[tuple[str, int], int]:
-        """The group's offsets, by topic and partition."""
-        found = self.admin.list_group_offsets({group: None})[group]
+        """The group's offsets, by topic and partition, as soon as a node tells of them."""
+
+        def told() -> dict[TopicPartition, OffsetAndMetadata] | None:
+            try:  # with a client of its own: one that knows a coordinator never asks for another
+                with closing(KafkaAdminClient(bootstrap_servers=self.bootstrap)) as admin:
+                    found: dict[TopicPartition, OffsetAndMetadata] = admin.list_group_offsets({group: None})[group]
+            except KafkaError:
+                return None
+            return found
+
+        found = wait_until(told, 60, f"the offsets of {group}")
         return {(topic, partition): at.offset for (topic, partition), at in found.items()}
 
     def forget(self, group: str) -> None:
