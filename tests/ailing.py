@@ -14,7 +14,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.dying import around  # run as a script
+from tests.dying import around, around_all, client_calls  # run as a script
 
 
 def ill() -> bool:
@@ -43,6 +43,18 @@ def learning_is_slow() -> None:
     from streamnb.processing import Processor
 
     around(Processor, "process", before=lambda: time.sleep(0.3) if ill() else None)
+
+
+def commits_wait() -> None:
+    """Commits do not go out, and the file `committing` says that one is due."""
+
+    def wait() -> None:
+        while ill():
+            Path("committing").touch()
+            time.sleep(0.02)
+
+    _, producers = client_calls()
+    around_all(producers, "commit_transaction", before=wait)
 
 
 def disk_is_full() -> None:
@@ -102,7 +114,7 @@ def no_lz4() -> None:
 AILMENTS: dict[str, Callable[[], None]] = {
     ail.__name__: ail
     for ail in (
-        *(clock_steps_back, loop_hangs, learning_is_slow),
+        *(clock_steps_back, loop_hangs, learning_is_slow, commits_wait),
         *(disk_is_full, disk_is_read_only, offsets_are_forgotten, no_lz4),
     )
 }
