@@ -3,7 +3,7 @@
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import compress, count
+from itertools import compress
 from typing import Any, Self
 
 import numpy as np
@@ -77,7 +77,7 @@ class Scores:
         self._calibration.update(p[each, predicted][answered], correct[answered])
 
         # np.log and np.sum may round by a row's place in the batch; math.log and accumulate do not
-        self._log_loss_nats = _added(self._log_loss_nats, _losses(p[each, wanted].tolist()))
+        self._log_loss_nats = _added(self._log_loss_nats, _losses(p[each, wanted]))
         p[each, wanted] -= 1.0
         self._brier = _added(self._brier, np.add.accumulate(p * p, axis=1)[:, -1])
 
@@ -97,20 +97,33 @@ class Scores:
 
     def _count_actual(self, actual: Sequence[str], before: int) -> None:
         """Count the classes, and score what always answers the majority class, or the shares of all classes."""
-        seen, leader, correct = self._class_evaluated, self._majority, 0
-        shares = []
-        for label, total in zip(actual, count(before), strict=False):
-            held = seen.get(label, 0)
-            shares.append(held / total if total else 0.0)
-            seen[label] = n = held + 1
+        names: dict[str, int] = {}
+        which = np.array([names.setdefault(label, len(names)) for label in actual])
+        seen, arrived = self._class_evaluated, np.bincount(which).tolist()
+        held = _earlier(which) + np.array([seen.get(name, 0) for name in names])[which]
+        totals = before + np.arange(len(actual))
+        shares = np.divide(held, totals, out=np.zeros(len(actual)), where=totals > 0)
+        after = {name: seen.get(name, 0) + n for name, n in zip(names, arrived, strict=True)}
+        self._majority_correct += self._led(actual, after)
+        seen.update(after)
+        self._prior_log_loss_nats = _added(self._prior_log_loss_nats, _losses(shares))
+
+    def _led(self, actual: Sequence[str], after: Mapping[str, int]) -> int:
+        """Return how many of these the majority class was, each time as the events before had it; move it on."""
+        leader, seen = self._majority, self._class_evaluated
+        if leader is not None and all(n < seen[leader] for name, n in after.items() if name != leader):
+            return after.get(leader, 0) - seen[leader] if leader in after else 0  # nobody can overtake it here
+        correct = 0
+        counts = {name: seen.get(name, 0) for name in after} | ({leader: seen[leader]} if leader is not None else {})
+        for label in actual:
+            counts[label] = n = counts[label] + 1
             if label == leader:
                 correct += 1
             # ties go to the first in sorted order, as the model's do
-            elif leader is None or n > seen[leader] or (n == seen[leader] and label < leader):
+            elif leader is None or n > counts[leader] or (n == counts[leader] and label < leader):
                 leader = label
         self._majority = leader
-        self._majority_correct += correct
-        self._prior_log_loss_nats = _added(self._prior_log_loss_nats, _losses(shares))
+        return correct
 
     def _drifted(self, drift: Drift) -> Drift:
         if drift.direction == "worse":
@@ -285,8 +298,17 @@ class _ConfusionCounts:
         return counts
 
 
-def _losses(probabilities: Iterable[float]) -> NDArray[np.float64]:
-    return -np.array([math.log(max(p, SMALLEST_P)) for p in probabilities])
+def _earlier(which: NDArray[np.intp]) -> NDArray[np.intp]:
+    """How many elements before each one equal it."""
+    order = np.argsort(which, kind="stable")
+    starts = np.searchsorted(which[order], which[order])
+    earlier = np.empty_like(order)
+    earlier[order] = np.arange(len(order)) - starts
+    return earlier
+
+
+def _losses(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    return -np.array(list(map(math.log, np.maximum(probabilities, SMALLEST_P).tolist())))
 
 
 def _added(total: float, terms: NDArray[np.float64]) -> float:

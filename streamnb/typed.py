@@ -6,6 +6,8 @@ bit, what would be taken there.
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import msgspec
@@ -19,6 +21,9 @@ from streamnb.transport import Record
 PARTS = ("id", "label", "weight", "timestamp", "features")
 FORBIDDEN = ('"', "\\", ".")
 CANNOT_DECODE = (ValueError, TypeError, RecursionError, OverflowError, MemoryError)
+PARTS_OF = attrgetter(*PARTS)
+VALUE_OF, TIME_OF = attrgetter("value"), attrgetter("timestamp")
+PLAIN_IDS = {int, str, type(None)}
 MOST_LAYOUTS = 100
 LONGEST_PAUSE = 64
 
@@ -75,7 +80,11 @@ class TypedReader:
     def _tried(
         self, decode: Callable[[Any], Any], run: Sequence[Record], known: Collection[str]
     ) -> Iterator[Record | TypedRun]:
-        event_bytes, slots, seconds = self._limits.event_bytes, self._model.labels.slots, self._seconds
+        whole = self._whole(decode, run, known)
+        if whole is not None:
+            yield whole
+            return
+        event_bytes, seconds = self._limits.event_bytes, self._seconds
         names: list[str] = []
         typed: TypedRun | None = None
         for record in run:
@@ -85,9 +94,9 @@ class TypedReader:
                 label, x, name = event.label, event.features, event.id
                 taken = (
                     bool(x)
-                    and (label is None or (type(label) is str and label in known and label in slots))
+                    and self._is_plain_label(label, known)
                     and event.weight is None
-                    and (name is None or type(name) is int or type(name) is str)
+                    and type(name) in PLAIN_IDS
                     and len(value) <= event_bytes  # type: ignore[arg-type]  # decode has refused None
                 )
                 if taken and (event.timestamp is not None or time is None):
@@ -113,6 +122,31 @@ class TypedReader:
                 yield record
         if typed is not None:
             yield typed
+
+    def _whole(self, decode: Callable[[Any], Any], run: Sequence[Record], known: Collection[str]) -> TypedRun | None:
+        """Return all of the run if it is as plain as most are: the same as `_tried`, in a fraction of its time."""
+        try:
+            values = list(map(VALUE_OF, run))
+            ids, labels, weights, timestamps, features = zip(*map(PARTS_OF, map(decode, values)), strict=True)
+            names, times = list(features[0]), list(map(TIME_OF, run))
+            usual = (
+                weights.count(None) == timestamps.count(None) == len(run)
+                and all(map(names.__eq__, map(list, features)))
+                and all(self._is_plain_label(label, known) for label in set(labels))
+                and max(map(len, values)) <= self._limits.event_bytes
+                and set(map(type, ids)) <= PLAIN_IDS
+                and None not in times
+            )
+        except CANNOT_DECODE:
+            return None
+        layout = self._layout(names) if usual else None
+        if layout is None:
+            return None
+        flat = list(chain.from_iterable(map(dict.values, features)))
+        return TypedRun(layout, list(run), list(ids), list(labels), times, flat)
+
+    def _is_plain_label(self, label: object, known: Collection[str]) -> bool:
+        return label is None or (type(label) is str and label in known and label in self._model.labels.slots)
 
     def _layout(self, names: list[str]) -> Layout | None:
         key = tuple(names)

@@ -9,9 +9,9 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, NewTopic
@@ -31,6 +31,7 @@ POM = f"""<project xmlns="http://maven.apache.org/POM/4.0.0">
   </dependencies>
 </project>
 """
+CLUSTER = base64.b64encode(b"streamnb-tests-1").decode().rstrip("=")  # the same for all: none knows of another
 JVM = ["-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
 NEEDED = (
     "the tests need a Kafka broker: name one in STREAMNB_TEST_BOOTSTRAP (host:port), "
@@ -61,10 +62,14 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+def _cached(name: str) -> Path:
+    cache = os.environ.get("STREAMNB_TEST_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "streamnb-tests" / name
+
+
 def jars() -> Path:
     """The folder of Kafka's jars, fetched once into a cache outside the checkout."""
-    cache = os.environ.get("STREAMNB_TEST_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(cache) / "streamnb-tests" / f"kafka-{KAFKA}"
+    folder = _cached(f"kafka-{KAFKA}")
     if folder.is_dir():
         return folder
     if shutil.which("java") is None or shutil.which("mvn") is None:
@@ -83,6 +88,20 @@ def jars() -> Path:
     return folder
 
 
+def classes() -> Path:
+    """Kafka's classes as the JVM maps them, which halves what a start costs, once `prepare` has been called."""
+    return _cached(f"kafka-{KAFKA}.jsa")
+
+
+def prepare() -> None:
+    """Fetch the jars, and keep the classes of a broker that ran. A JVM of another version ignores what was kept."""
+    if not classes().exists():
+        with tempfile.TemporaryDirectory(dir=jars().parent) as work:
+            kept = Path(work) / "classes"
+            Broker(Path(work) / "broker", jvm=[f"-XX:ArchiveClassesAtExit={kept}"]).start().terminate()
+            os.replace(kept, classes())
+
+
 def given_cluster() -> "Cluster | None":
     """The Kafka that the environment names for the tests, if it does."""
     bootstrap = os.environ.get("STREAMNB_TEST_BOOTSTRAP")
@@ -92,8 +111,8 @@ def given_cluster() -> "Cluster | None":
 class Cluster:
     """A Kafka that is there: topics are made, filled, cut and deleted."""
 
-    def __init__(self, bootstrap: str) -> None:
-        self.bootstrap = bootstrap
+    def __init__(self, bootstrap: str, replicas: int = 1) -> None:
+        self.bootstrap, self.replicas = bootstrap, replicas
         self._admin: KafkaAdminClient | None = None
 
     @property
@@ -109,7 +128,7 @@ class Cluster:
         return unique
 
     def create(self, name: str, partitions: int = 1, configs: Mapping[str, str] | None = None) -> None:
-        self.admin.create_topics([NewTopic(name, partitions, 1, topic_configs=dict(configs or {}))])
+        self.admin.create_topics([NewTopic(name, partitions, self.replicas, topic_configs=dict(configs or {}))])
         wait_until(lambda: name in self.admin.list_topics(), what=f"topic {name}")
 
     def delete(self, name: str) -> None:
@@ -135,6 +154,11 @@ class Cluster:
             what=f"the offsets of {group} to be moved",
         )
 
+    def committed(self, group: str) -> dict[tuple[str, int], int]:
+        """The group's offsets, by topic and partition."""
+        found = self.admin.list_group_offsets({group: None})[group]
+        return {(topic, partition): at.offset for (topic, partition), at in found.items()}
+
     def forget(self, group: str) -> None:
         """Delete the group with all its offsets, once it has no members."""
         wait_until(
@@ -152,21 +176,37 @@ def _addresses(listeners: Mapping[str, int]) -> str:
 
 
 class Broker(Cluster):
-    """A Kafka process of one node (KRaft) on two free ports, its data in `folder`."""
+    """A Kafka process (KRaft), its data in `folder`: a cluster of one, or the second node of another's."""
 
-    def __init__(self, folder: Path, listeners: Mapping[str, int] | None = None, **settings: str) -> None:
+    _empty_logs: ClassVar[dict[str, dict[str, bytes]]] = {}  # what a node's new log consists of
+
+    def __init__(
+        self,
+        folder: Path,
+        listeners: Mapping[str, int] | None = None,
+        *,
+        second_of: "Broker | None" = None,
+        jvm: Sequence[str] = (),
+        **settings: str,
+    ) -> None:
         """Settings may be written with underscores; `listeners` are further ones, SSL or SASL_PLAINTEXT: port."""
-        port, controller = free_port(), free_port()
+        port = free_port()
         more = dict(listeners or {})
+        self._controller: int = second_of._controller if second_of else free_port()
+        self._node, roles, own = (
+            ("2", "broker", {}) if second_of else ("1", "broker,controller", {"CONTROLLER": self._controller})
+        )
         super().__init__(f"127.0.0.1:{port}")
         self.folder = folder
         self.process: subprocess.Popen[bytes] | None = None
-        self._classpath = f"{jars()}/*"
+        self._java = ["java", *JVM, *jvm, "-cp", f"{jars()}/*"]
+        if classes().exists():
+            self._java.insert(1, f"-XX:SharedArchiveFile={classes()}")
         properties = {
-            "process.roles": "broker,controller",
-            "node.id": "1",
-            "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-            "listeners": _addresses({"PLAINTEXT": port, "CONTROLLER": controller, **more}),
+            "process.roles": roles,
+            "node.id": self._node,
+            "controller.quorum.voters": f"1@127.0.0.1:{self._controller}",
+            "listeners": _addresses({"PLAINTEXT": port, **own, **more}),
             "advertised.listeners": _addresses({"PLAINTEXT": port, **more}),
             "controller.listener.names": "CONTROLLER",
             "listener.security.protocol.map": ",".join(
@@ -181,6 +221,7 @@ class Broker(Cluster):
             "transaction.state.log.num.partitions": "1",
             "group.initial.rebalance.delay.ms": "0",
             "group.min.session.timeout.ms": "1000",
+            "broker.session.timeout.ms": "3000",
             "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",
             **{name if "." in name else name.replace("_", "."): value for name, value in settings.items()},
         }
@@ -190,11 +231,10 @@ class Broker(Cluster):
 
     def start(self) -> "Broker":
         """Start it, or start it again on the same ports and data, and wait until it answers."""
-        if not (self.folder / "data" / "meta.properties").exists():
-            cluster = base64.urlsafe_b64encode(b"s" + uuid.uuid4().bytes[1:]).decode().rstrip("=")
-            self._run("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._properties))
+        if not (self.folder / "data").exists():
+            self._make_log()
         with (self.folder / "broker.log").open("ab") as log:
-            command = self._java("kafka.Kafka", str(self._properties))
+            command = [*self._java, "kafka.Kafka", str(self._properties)]
             self.process = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
         wait_until(self._answers, 120, f"the broker to answer, see {self.folder}/broker.log")
         return self
@@ -252,10 +292,19 @@ class Broker(Cluster):
         self.process.wait(60)
         self.process = None
 
-    def _java(self, *arguments: str) -> list[str]:
-        return ["java", *JVM, "-cp", self._classpath, *arguments]
-
-    def _run(self, *arguments: str) -> None:
-        done = subprocess.run(self._java(*arguments), capture_output=True, text=True)
+    def _make_log(self) -> None:
+        data = self.folder / "data"
+        if found := self._empty_logs.get(self._node):
+            data.mkdir()
+            for name, content in found.items():
+                (data / name).write_bytes(content)
+            return
+        command = [*self._java, "kafka.tools.StorageTool", "format", "-t", CLUSTER, "-c", str(self._properties)]
+        done = subprocess.run(command, capture_output=True, text=True)
         if done.returncode:
-            raise RuntimeError(f"{arguments[0]}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+            raise RuntimeError(f"kafka's log was not made: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+        self._empty_logs[self._node] = {file.name: file.read_bytes() for file in data.iterdir()}
+
+
+if __name__ == "__main__":
+    prepare()

@@ -238,6 +238,7 @@ class Reading:
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             reconnect_backoff_max_ms=500,
+            metadata_max_age_ms=2000,  # the only time at which `end_offsets` hears of a new leader
         )
         numbers = wait_until(lambda: self._consumer.partitions_for_topic(topic), 60, f"the partitions of {topic}")
         self._parts = [TopicPartition(topic, number) for number in numbers]

@@ -2,12 +2,16 @@
 
 import random
 import time
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
 
 import pytest
+from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 
-from tests.broker import Broker, wait_until
+from tests.broker import Broker, Cluster, wait_until
 from tests.daemon import Daemon
-from tests.lives import BOTH_CLIENTS, SLOW, Fleet, answered, finish, stop_in_time
+from tests.lives import BOTH_CLIENTS, SLOW, Fleet, answered, finish, learned, stop_in_time
 from tests.oracle import Workload
 
 
@@ -82,3 +86,37 @@ def test_no_broker_at_the_start_is_said_and_a_late_one_is_found(own_broker: Brok
     own_broker.start()
     work.produce(50)
     finish(work, patient)
+
+
+@pytest.fixture
+def two_nodes(own_broker: Broker, tmp_path: Path) -> Iterator[tuple[Cluster, Broker]]:
+    """A cluster whose topics lie on both of its nodes, and the second of these."""
+    with closing(KafkaProducer(bootstrap_servers=own_broker.bootstrap, transactional_id="any")) as producer:
+        producer.init_transactions()
+    with closing(KafkaConsumer(bootstrap_servers=own_broker.bootstrap, group_id="any")) as consumer:
+        assert consumer.committed(TopicPartition("none", 0)) is None
+    # The groups' and the transactions' own topics are on the first node now, and stay there.
+    second = Broker(tmp_path / "second", second_of=own_broker)
+    cluster = Cluster(own_broker.bootstrap, replicas=2)
+    with closing(second.start()), closing(cluster):
+        yield cluster, second
+
+
+@BOTH_CLIENTS
+def test_with_half_the_leaders_dead_it_learns_on_and_publishes_when_enough_replicas_are_back(
+    two_nodes: tuple[Cluster, Broker], client: str, fleet: Fleet
+):
+    cluster, second = two_nodes
+    with closing(Workload(cluster, client=client)) as work:
+        cluster.configure(work.predictions, {"min.insync.replicas": "2"})
+        daemon = fleet.daemon(work, kafka={"transaction_timeout": "3s"}).start()
+        work.produce(100)
+        answered(work, daemon)
+        second.kill()
+        before = cluster.committed(work.app)
+        work.produce(100)
+        learned(work, daemon)
+        daemon.says("transaction.failed", seconds=SLOW)
+        assert cluster.committed(work.app) == before
+        second.start()
+        finish(work, daemon)

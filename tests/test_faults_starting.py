@@ -2,12 +2,11 @@
 
 import json
 import signal
-from collections.abc import Mapping
 
 import pytest
 
 from streamnb.transport import Partition
-from tests.broker import Cluster, wait_until
+from tests.broker import wait_until
 from tests.daemon import Daemon
 from tests.lives import SLOW, Fleet, answered, caught_up, finish, learned
 from tests.oracle import Workload
@@ -32,11 +31,6 @@ def ends_with_75(daemon: Daemon, *words: str, **environ: str) -> None:
         assert word in last, daemon.tail()
 
 
-def committed(broker: Cluster, workload: Workload) -> Mapping[tuple[str, int], int]:
-    groups = broker.admin.list_group_offsets({workload.app: None})[workload.app]
-    return {tuple(tp): at.offset for tp, at in groups.items()}
-
-
 def without_snapshots(daemon: Daemon) -> Daemon:
     for file in daemon.snapshots:
         file.unlink()
@@ -46,7 +40,7 @@ def without_snapshots(daemon: Daemon) -> Daemon:
 def test_records_deleted_before_they_were_used_stop_it_and_are_counted_when_accepted(broker, workload, fleet):
     daemon = lived(workload, fleet)
     at = daemon.snapshot().learned[Partition(workload.labelled, 0)]
-    published = committed(broker, workload)[workload.unlabelled, 0]
+    published = broker.committed(workload.app)[workload.unlabelled, 0]
     workload.produce(200, poison=0)
     broker.cut(workload.labelled, 0, at + 3)
     ends_with_75(daemon, f"{workload.labelled}:0: offsets {at} to {at + 2} were never learned", "on_lost_events")
@@ -121,7 +115,7 @@ def test_lost_group_offsets_are_asked_for_again_and_then_stop_it_unless_a_policy
     caught_up(workload, daemon)
     assert daemon.stop() == 0
     assert sum(workload.answered().values()) == before
-    assert committed(broker, workload)
+    assert broker.committed(workload.app)
     broker.forget(workload.app)
     daemon.start(STREAMNB_INPUT__ON_LOST_OFFSETS="earliest").ready(SLOW)
     caught_up(workload, daemon)

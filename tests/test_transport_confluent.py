@@ -208,6 +208,17 @@ def test_a_producer_that_is_given_up_sends_nothing_more() -> None:
         producer.deliver([record], 0.1)
 
 
+def test_records_that_expire_while_no_broker_answers_are_told_of() -> None:
+    kafka = KafkaConfig(bootstrap_servers=f"127.0.0.1:{free_port()}", instance="a", transaction_timeout=1)
+    producer = producers(kafka, None, 1000)()
+    begun = time.monotonic()
+    with pytest.raises(Failure, match="_MSG_TIMED_OUT") as told:
+        producer.deliver(addressed(1, 2, 3), 60)
+    assert told.value.kind == "passing"
+    assert time.monotonic() - begun < 30
+    producer.close(0)
+
+
 def addressed(*sizes: int) -> list[Addressed]:
     return [Addressed("t", 0, None, b"x" * size, []) for size in sizes]
 

@@ -77,7 +77,10 @@ more = st.fixed_dictionaries(
         "unused": st.sampled_from([0, None, "x"]),
     },
 )
+LIMITED = {"limits": {"event_bytes": 1000, "classes": 2, "event_features": 3}}
 RAW = [
+    *(event({"a": 1, "b": 20, "c": 3}), event({"c": 1, "b": 20, "a": 3})),
+    *(event({"d": 1}, "x"), event({"a": 1, "b": 1, "c": 1, "d": 1})),
     *(None, b"", b"{", b"[]", b'{"features": null}', b'{"features": 1}', b"\xff", b'{"features":{"a":1}} x'),
     *(b'{"features":{"a":NaN}}', b'{"features":{"a":1e999}}', b'{"features":{"a":1},"unused":1e999}'),
     *(b'{"features":{"a":1,"b":2,"a":3}}', b'{"features":{"a":"x"},"features":{"a":1,"b":2,"c":3}}'),
@@ -86,6 +89,10 @@ RAW = [
     event({"a": 1, "b": 1, "c": 1}, "x", "long" * 60),
     event({"a": 1, "b": 1, "c": 1}, None, "long" * 100),
     event({"a": 1, "b": 1, "c": 1}, None, "x" * 2000),
+    b'{"id":' + b"[" * 600 + b"]" * 600 + b',"features":{"a":1,"b":1,"c":1}}',
+    *(event({"a": -1, "b": -1, "c": 1}, label) for label in ("x", None)),
+    *(event({"a": 1.1e120, "b": 1e120, "c": 1}, label) for label in ("x", None)),
+    *(event({"a": 1, "b": 1}, label, timestamp=1.7e9 + 5000) for label in ("x", "y", None)),
 ]
 usual = st.builds(event, features, labels, ids)
 unusual = st.one_of(
@@ -128,6 +135,20 @@ def worked(one: Processor, given: list[list[Record]], marks: Watermarks) -> Any:
     return total(answers), one.model.to_bytes(), one.scores.to_dict(), one.class_sets()
 
 
+SIZES: list[list[int]] = [[], [1] * len(RAW), [2] * len(RAW)]
+
+
+def on_raw_records(test: Any) -> Any:
+    """Have every model try the records of RAW."""
+    for model in MODELS:
+        for timed in (True, False):
+            for sizes in SIZES:
+                test = example(RAW, model, LOG, sizes, "unlabelled", (0, 0), timed, {})(test)
+    for sizes in SIZES:
+        test = example(RAW, MODELS[0], LOG, sizes, "all", (0, 0), True, LIMITED)(test)
+    return test
+
+
 @settings(deadline=None, max_examples=100)
 @given(
     values,
@@ -141,8 +162,7 @@ def worked(one: Processor, given: list[list[Record]], marks: Watermarks) -> Any:
         [{}, {"limits": {"event_bytes": 1000, "classes": 2, "event_features": 3}}, {"event": {"id": None}}]
     ),
 )
-@example(RAW, MODELS[0], LOG, [], "all", (0, 0), True, {"limits": {"event_bytes": 1000}})
-@example(RAW, MODELS[2], LOG, [8], "unlabelled", (0, 0), True, {})
+@on_raw_records
 def test_a_batch_decoded_by_type_is_its_records_one_by_one_on_the_general_path(
     values: list[bytes | None],
     model: dict[str, Any],

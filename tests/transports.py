@@ -87,7 +87,11 @@ class KafkaWorld:
 
 
 def committed_records(bootstrap: str, topic: str) -> list[Any]:
-    """Every record that a read_committed reader sees up to the end, each partition's in order."""
+    """Every record that a read_committed reader sees up to the end, each partition's in order.
+
+    The end is that of all records: a transaction is committed a little before its records can be read, and until then
+    the committed end is before them.
+    """
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap,
         isolation_level="read_committed",
@@ -95,7 +99,8 @@ def committed_records(bootstrap: str, topic: str) -> list[Any]:
         enable_auto_commit=False,
     )
     partitions = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic)]
-    ends = consumer.end_offsets(partitions)
+    with KafkaConsumer(bootstrap_servers=bootstrap, isolation_level="read_uncommitted") as other:
+        ends = other.end_offsets(partitions)
     consumer.assign(partitions)
     records: list[Any] = []
 

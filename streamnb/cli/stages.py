@@ -120,7 +120,8 @@ class Broker:
         with looking(kafka) as onlooker:
             extents = onlooker.extents(InputConfig(unlabelled=(config.output.predictions or "",)))
         begin: dict[Partition, int] = {p: e.start for p, e in extents.items()}
-        end = {p: e.end for p, e in extents.items()}
+        # A transaction is committed a little before the committed end has passed it.
+        end = {p: max(e.end, e.high_watermark or 0) for p, e in extents.items()}
         records = records_between(client_of(kafka.client), kafka, config.limits.event_bytes, begin, end)
         return [json.loads(record.value or b"null") for record in records]
 

@@ -2,6 +2,7 @@
 
 import gc
 import os
+import sys
 import threading
 from typing import TYPE_CHECKING, Self
 
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 log = logs.get("daemon")
 
 COLLECT_AFTER = 100_000
+SWITCH_SECONDS = 0.001
+"""How long another thread may keep the loop waiting for the interpreter: 5 ms by default, for every single call."""
 
 
 class Daemon:
@@ -52,6 +55,7 @@ class Daemon:
 
     def run(self) -> None:
         """Work until `stop` is set or the input ends."""
+        sys.setswitchinterval(SWITCH_SECONDS)
         gc.set_threshold(COLLECT_AFTER)  # a batch is thousands of objects, hardly any of them in a cycle
         ended = threading.Event()
         supervision = Supervision(os.environ, lambda: self.engine.status, self.engine.pulse.stuck_seconds, ended)

@@ -10,6 +10,7 @@ from streamnb.learners.columns import distinct_in
 from streamnb.learners.kernels import categorical as kernel
 from streamnb.learners.kernels.categorical import AMOUNT, EVENTS
 from streamnb.learners.kernels.types import Array, Floats, Ints
+from streamnb.learners.pieces import in_order
 from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, Shape, StructError, grown, take_out
 from streamnb.learners.values import NUMBERS, Category, plain_category, plain_name, refusal, sort_key
 
@@ -283,7 +284,7 @@ class CategoricalBlock(Block):
                     key=lambda pair: sort_key(pair[0]),
                 ),
             )
-            for name in sorted(self.names.names, key=sort_key)
+            for name in in_order(self.names.names)
         ]
 
     def dump(self, order: Ints) -> tuple[dict[str, Any], list[Array]]:

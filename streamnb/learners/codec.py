@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from streamnb.learners.kernels.types import Array
+from streamnb.learners.pieces import json_pieces
 from streamnb.learners.values import as_json, from_json
 
 MAGIC = b"streamnb"
@@ -19,11 +20,13 @@ _CHECKSUM = 32
 def encode(header: dict[str, Any], arrays: list[Array]) -> bytes:
     """Return a header and float64 arrays as bytes."""
     header = {**header, "shapes": [list(array.shape) for array in arrays]}
-    text = json.dumps(header, separators=(",", ":"), allow_nan=False).encode()
-    parts = [_HEAD.pack(MAGIC, FORMAT, len(text)), text]
-    parts += [np.ascontiguousarray(array, "<f8").tobytes() for array in arrays]
-    body = b"".join(parts)
-    return body + hashlib.sha256(body).digest()
+    text = "".join(json_pieces(header)).encode()
+    parts: list[bytes | memoryview] = [_HEAD.pack(MAGIC, FORMAT, len(text)), text]
+    parts += [np.ascontiguousarray(array, "<f8").reshape(-1).view(np.uint8).data for array in arrays]
+    checksum = hashlib.sha256()
+    for part in parts:
+        checksum.update(part)
+    return b"".join([*parts, checksum.digest()])
 
 
 def decode(data: bytes) -> tuple[dict[str, Any], list[Array]]:

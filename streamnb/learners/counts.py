@@ -10,6 +10,7 @@ from streamnb.learners.columns import Columns, dense_check, stored_in, stored_of
 from streamnb.learners.kernels import counts as kernel
 from streamnb.learners.kernels.counts import COLUMN, DF, EVENTS, GROUP, WIDTH, N
 from streamnb.learners.kernels.types import Array, Floats, Ints
+from streamnb.learners.pieces import in_order
 from streamnb.learners.tables import (
     FIRST_CAPACITY,
     Buffer,
@@ -87,13 +88,13 @@ class CountsBlock(VocabularyBlock):
         assert values is not None
         g = self.names.slots.get(group, -1)
         known = self.slots_of[g] if g >= 0 else {}
-        for token, count in tokens.items():
-            slot = known.get(token, -1)
-            if slot < 0:
-                unknown.append((len(slots), group, token))
-            slots.append(slot)
-            extras.append(g)
-            values.append(count)
+        found = [known.get(token, -1) for token in tokens]
+        if -1 in found:
+            first = len(slots)
+            unknown += [(first + i, group, token) for i, token in enumerate(tokens) if found[i] < 0]
+        slots += found
+        extras += [g] * len(found)
+        values += tokens.values()
 
     @staticmethod
     def _allowed(values: Array) -> Array:
@@ -318,7 +319,7 @@ class CountsBlock(VocabularyBlock):
     def dump(self, order: Ints) -> tuple[dict[str, Any], list[Array]]:
         self.fold()
         groups = sorted((g for g, slots in enumerate(self.slots_of) if slots), key=self._group_key)
-        tokens = [sorted(self.slots_of[g], key=sort_key) for g in groups]
+        tokens = [in_order(self.slots_of[g]) for g in groups]
         slots = np.array(
             [self.slots_of[g][token] for g, names in zip(groups, tokens, strict=True) for token in names], np.int64
         )

@@ -25,8 +25,9 @@ from streamnb.learners.kernels.gaussian import (
     N,
 )
 from streamnb.learners.kernels.types import Array, Floats, Ints
+from streamnb.learners.pieces import in_order
 from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, Shape, grown
-from streamnb.learners.values import LARGEST_NUMBER, NUMBERS, SMALL_NORM, finite_number, plain_name, refusal, sort_key
+from streamnb.learners.values import LARGEST_NUMBER, NUMBERS, SMALL_NORM, finite_number, plain_name, refusal
 
 ALLOWED = "real numbers up to 1e120 in magnitude (missing: absent, None or NaN)"
 
@@ -257,7 +258,7 @@ class GaussianBlock(Block):
         return list(self.names.names)
 
     def dump(self, order: Ints) -> tuple[dict[str, Any], list[Array]]:
-        names = sorted(self.names.names, key=sort_key)
+        names = in_order(self.names.names)
         slots = np.array([self.names.slots[name] for name in names], np.int64)
         columns = np.concatenate([[0], order + 1]).astype(np.int64)
         return {"features": names}, [self.cells[slots][:, columns]]

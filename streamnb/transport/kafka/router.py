@@ -56,15 +56,18 @@ class Router:
     def addressed(self, outputs: Sequence[Output]) -> list[Addressed]:
         """Raise OutputTooLarge, before anything is sent, for an output that its topic does not take."""
         self._turn += 1
-        return [self._address(i, output) for i, output in enumerate(outputs)]
-
-    def _address(self, index: int, output: Output) -> Addressed:
-        sink, key, value, headers = output
-        topic, partitions, largest = self._targets[sink]
-        if (size := size_of(output)) > largest:
-            raise OutputTooLarge(f"{topic}: an output of {size} bytes, the topic takes {largest}", index)
-        if key is not None and len(partitions) > 1:
-            partition = self._place(key, partitions)
-        else:
-            partition = partitions[self._turn % len(partitions)]
-        return Addressed(topic, partition, key, value, list(headers))
+        targets, place, make = self._targets, self._place, tuple.__new__  # half the time of calling Addressed
+        found: list[Addressed] = []
+        for output in outputs:
+            sink, key, value, headers = output
+            topic, partitions, largest = targets[sink]
+            size = size_of(output)
+            if size > largest:
+                said = f"{topic}: an output of {size} bytes, the topic takes {largest}"
+                raise OutputTooLarge(said, len(found))
+            if key is not None and len(partitions) > 1:
+                partition = place(key, partitions)
+            else:
+                partition = partitions[self._turn % len(partitions)]
+            found.append(make(Addressed, (topic, partition, key, value, list(headers))))
+        return found

@@ -1,7 +1,7 @@
 """The log reader: reads assigned partitions from given offsets, in no group, and never what was aborted."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
@@ -69,10 +69,10 @@ class Reader:
             self._explain(exc)
             return Batch()
         records = [
-            self._record(self._partitions[tp], raw)
+            record
             for tp, raws in polled.items()
             if tp in self._partitions
-            for raw in raws
+            for record in _records(self._partitions[tp], raws)
         ]
         return Batch(records, self._moved(polled))
 
@@ -84,10 +84,6 @@ class Reader:
     def _open(self) -> KafkaConsumer:
         assert self._consumer is not None, "open() comes first"
         return self._consumer
-
-    def _record(self, partition: Partition, raw: Any) -> Record:
-        timestamp = raw.timestamp / 1000 if raw.timestamp is not None and raw.timestamp >= 0 else None
-        return Record(partition, raw.offset, raw.offset + 1, timestamp, raw.key, raw.value, raw.headers or ())
 
     def _moved(self, polled: Mapping[TopicPartition, object]) -> dict[Partition, int]:
         """The client's positions that changed: they pass aborted data and control records too."""
@@ -146,6 +142,25 @@ class Reader:
         """A consumer that once failed to unpack a batch spins for ever in its next poll."""
         self.close(0)
         self.start()
+
+
+def _records(partition: Partition, raws: Sequence[Any]) -> list[Record]:
+    make = tuple.__new__  # half the time of calling Record
+    return [
+        make(
+            Record,
+            (
+                partition,
+                (offset := raw.offset),
+                offset + 1,
+                None if (at := raw.timestamp) is None or at < 0 else at / 1000,
+                raw.key,
+                raw.value,
+                raw.headers or (),
+            ),
+        )
+        for raw in raws
+    ]
 
 
 def _reader_settings(kafka: KafkaConfig, event_bytes: int) -> dict[str, object]:

@@ -1,0 +1,40 @@
+"""What is done piece by piece, so that a snapshot does not stop the loop, is what is done at once."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from streamnb.learners import pieces
+from streamnb.learners.values import sorted_by_type
+
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=3)
+names = st.lists(texts) | st.lists(st.integers()) | st.lists(st.integers() | texts | st.tuples(texts, st.integers()))
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
+    lambda inner: st.lists(inner, max_size=9) | st.dictionaries(texts | st.integers(), inner, max_size=4),
+)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def small_pieces() -> Any:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "PIECE", 3)
+        yield
+
+
+@given(names.map(lambda found: list(dict.fromkeys(found))))
+def test_names_come_in_the_order_of_one_sort(found: list[Any]) -> None:
+    assert pieces.in_order(found) == sorted_by_type(found)
+
+
+@given(values)
+def test_json_is_the_text_of_one_call(value: Any) -> None:
+    assert "".join(pieces.json_pieces(value)) == json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def test_a_number_that_json_cannot_say_is_refused() -> None:
+    with pytest.raises(ValueError, match="JSON"):
+        list(pieces.json_pieces({"a": [[float("nan")]]}))
