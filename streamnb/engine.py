@@ -194,7 +194,6 @@ class Engine:
             self._transport.read(self._ledger.read_from())
             log.info("partitions.added", offsets=self._ledger.learned)
         self._progress.watch_upstream(self._extents, self._monotonic())
-        self._top.refresh_if_due(self._processor.model)
         self._show_status()
 
     def _follow_duty(self) -> None:
@@ -350,7 +349,9 @@ class Engine:
     # Snapshots
 
     def _snapshot_if_due(self) -> None:
-        self._finish_snapshot()
+        saved = self._finish_snapshot()
+        if saved:
+            self._top.read_if_due(saved.model)
         if self._monotonic() >= self._next_snapshot and not self._saver.busy:
             self._begin_snapshot()
 
@@ -380,13 +381,14 @@ class Engine:
             self._processor.model.copy(),
         )
 
-    def _finish_snapshot(self, wait: bool = False, fatal: bool = False) -> None:
+    def _finish_snapshot(self, wait: bool = False, fatal: bool = False) -> Saved | None:
         saved = self._saver.outcome(wait or fatal)
         if saved is None:
-            return
+            return None
         self._tell_saved(saved)
         if fatal and saved.error:
             raise saved.error
+        return saved
 
     def _tell_saved(self, saved: Saved) -> None:
         if saved.error:

@@ -16,6 +16,8 @@ class Saved:
     taken: float
     seconds: float
     size: int
+    model: Model
+    """The copy that was saved; nobody needs it any more."""
     error: IoError | None = None
 
 
@@ -53,5 +55,5 @@ class Saver:
         try:
             size = self._store.save(replace(snapshot, model=model.to_bytes()))
         except IoError as error:
-            return Saved(snapshot.taken, self._monotonic() - begun, 0, error)
-        return Saved(snapshot.taken, self._monotonic() - begun, size)
+            return Saved(snapshot.taken, self._monotonic() - begun, 0, model, error)
+        return Saved(snapshot.taken, self._monotonic() - begun, size, model)

@@ -1,4 +1,4 @@
-"""Which features speak most for each class, read from a copy of the model beside the loop."""
+"""Which features speak most for each class, read beside the loop from the copies that snapshots are made of."""
 
 import heapq
 from collections.abc import Callable, Mapping, Sequence
@@ -31,24 +31,28 @@ log = logs.get("top_features")
 
 
 class TopFeaturesReader:
-    """Owns the thread that reads. `latest` is what the last reading found."""
+    """Owns the thread that reads."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
-        self.latest = TopFeatures()
+        self._latest = TopFeatures()
         self._monotonic = monotonic
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="streamnb-top-features")
         self._running: Future[tuple[TopFeatures, float]] | None = None
         self._next = monotonic()
 
-    def refresh_if_due(self, model: Model) -> None:
-        """Take what a reading has found, or begin one. Returns at once: the loop only copies the model."""
-        if self._running is not None:
-            if self._running.done():
-                self._take(self._running)
-                self._running = None
-        elif self._monotonic() >= self._next and model.n_events != self.latest.n_events:
-            begun = self._monotonic()
-            self._running = self._thread.submit(self._read, model.copy(), begun)
+    @property
+    def latest(self) -> TopFeatures:
+        """What the last reading found."""
+        if self._running is not None and self._running.done():
+            self._take(self._running)
+            self._running = None
+        return self._latest
+
+    def read_if_due(self, model: Model) -> None:
+        """Begin to read a model that nobody changes any more, unless it is too early. Returns at once."""
+        news = model.n_events != self.latest.n_events
+        if news and self._running is None and self._monotonic() >= self._next:
+            self._running = self._thread.submit(self._read, model)
 
     def close(self) -> None:
         """Wait for a reading under way, and end the thread."""
@@ -57,12 +61,13 @@ class TopFeaturesReader:
     def _take(self, done: Future[tuple[TopFeatures, float]]) -> None:
         seconds = 0.0
         try:
-            self.latest, seconds = done.result()
+            self._latest, seconds = done.result()
         except Exception:
             log.exception("top_features.unreadable")
         self._next = self._monotonic() + max(PAUSE_SECONDS, PAUSES * seconds)
 
-    def _read(self, model: Model, begun: float) -> tuple[TopFeatures, float]:
+    def _read(self, model: Model) -> tuple[TopFeatures, float]:
+        begun = self._monotonic()
         found = TopFeatures(model.n_events, top_features(model))
         return found, self._monotonic() - begun
 

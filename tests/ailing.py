@@ -5,6 +5,7 @@ The ailment begins, or ends, when the file `ill` appears, or goes, in the workin
 
 import errno
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from tests.dying import around  # run as a script
+from tests.dying import around, around_all, client_calls  # run as a script
 
 
 def ill() -> bool:
@@ -44,6 +45,18 @@ def learning_is_slow() -> None:
     around(Processor, "process", before=lambda: time.sleep(0.3) if ill() else None)
 
 
+def commits_wait() -> None:
+    """Commits do not go out, and the file `committing` says that one is due."""
+
+    def wait() -> None:
+        while ill():
+            Path("committing").touch()
+            time.sleep(0.02)
+
+    _, producers = client_calls()
+    around_all(producers, "commit_transaction", before=wait)
+
+
 def disk_is_full() -> None:
     from streamnb.snapshots import directory
 
@@ -55,6 +68,27 @@ def disk_is_full() -> None:
         original(descriptor, data)
 
     directory._write_all = write_all
+
+
+def disk_is_read_only() -> None:
+    """The snapshots' folder is mounted read-only over itself, in mounts of this process's own."""
+    if "AILS_INSIDE" not in os.environ:
+        as_root = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+        os.environ["AILS_INSIDE"] = "yes"
+        os.execvp("unshare", ["unshare", *as_root, "--mount", sys.executable, *sys.argv])
+    from streamnb.snapshots import DirectoryStore
+
+    folder = "snapshots"
+
+    def mount() -> None:
+        read_only = bool(os.statvfs(folder).f_flag & os.ST_RDONLY)
+        if ill() and not read_only:
+            subprocess.run(["mount", "--bind", folder, folder], check=True)
+            subprocess.run(["mount", "-o", "remount,bind,ro", folder], check=True)
+        elif read_only and not ill():
+            subprocess.run(["umount", folder], check=True)
+
+    around(DirectoryStore, "save", before=mount)
 
 
 def offsets_are_forgotten() -> None:
@@ -79,7 +113,10 @@ def no_lz4() -> None:
 
 AILMENTS: dict[str, Callable[[], None]] = {
     ail.__name__: ail
-    for ail in (clock_steps_back, loop_hangs, learning_is_slow, disk_is_full, offsets_are_forgotten, no_lz4)
+    for ail in (
+        *(clock_steps_back, loop_hangs, learning_is_slow, commits_wait),
+        *(disk_is_full, disk_is_read_only, offsets_are_forgotten, no_lz4),
+    )
 }
 
 

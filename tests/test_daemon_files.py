@@ -10,6 +10,7 @@ import pytest
 
 from tests.broker import wait_until
 from tests.daemon import Daemon
+from tests.lives import HERE
 
 SMS = Path(__file__).parent / "data" / "sms_spam.jsonl.gz"
 MODEL = {"kind": "mixed", "features": {"text": "text"}}
@@ -30,7 +31,7 @@ def messages(every: int = 3) -> list[bytes]:
 def daemon(tmp_path):
     made = []
 
-    def make(name: str, **sections) -> Daemon:
+    def make(name: str, script: str | None = None, **sections) -> Daemon:
         folder = tmp_path / name
         config = {
             "app": "files",
@@ -41,7 +42,7 @@ def daemon(tmp_path):
             "snapshots": {"path": str(folder / "snapshots"), "every": "100ms"},
             **sections,
         }
-        made.append(Daemon(folder, config))
+        made.append(Daemon(folder, config, script=script))
         return made[-1]
 
     yield make
@@ -108,6 +109,24 @@ def test_terminated_and_started_again_it_goes_on_where_it_was(tmp_path, daemon):
     ids = Counter(json.loads(line)["id"] for line in answers(one).splitlines())
     assert len(ids) == 600
     assert set(ids.values()) == {1}
+
+
+def test_while_the_snapshots_disk_is_read_only_it_answers_and_says_so_and_then_saves_again(tmp_path, daemon):
+    events = tmp_path / "events.jsonl"
+    events.write_bytes(b"".join(messages()[:300]))
+    one = daemon("one", str(HERE / "ailing.py"), files={"follow": True}).start(AIL="disk_is_read_only").ready()
+    (one.folder / "ill").touch()
+    wait_until(lambda: one.metric("snapshots_total", outcome="failed") >= 2, 60, one.tail)
+    before = one.metric("snapshots_total", outcome="ok")
+    with events.open("ab") as file:
+        file.write(b"".join(messages()[300:600]))
+    wait_until(lambda: _lines(one) == 200, 60, one.tail)
+    assert (one.is_ready(), one.metric("snapshots_total", outcome="ok")) == (True, before)
+    assert "the snapshot was not written: read-only file system" in one.log()
+    (one.folder / "ill").unlink()
+    wait_until(lambda: one.metric("snapshots_total", outcome="ok") > before, 60, one.tail)
+    assert one.stop() == 0
+    assert sum(one.snapshot().learned.values()) == events.stat().st_size
 
 
 def _lines(daemon: Daemon) -> int:

@@ -36,11 +36,11 @@ def alive_for(seconds: float, daemon: Daemon) -> bool:
 @BOTH_CLIENTS
 def test_a_broker_killed_at_any_moment_and_brought_back_is_waited_for(own_broker: Broker, work: Workload, fleet: Fleet):
     moments = random.Random(3)
-    daemon = fleet.daemon(work, limits={"batch_events": 5}).start().ready(SLOW)
+    daemon = fleet.daemon(work, script="ailing.py", limits={"batch_events": 5}).start(AIL="commits_wait").ready(SLOW)
     own_broker.kill()  # idle
     unready(daemon)
     own_broker.start()
-    for _ in range(3):  # in a batch, in a commit
+    for _ in range(2):  # in a batch
         before = len(work.answered())
         work.produce(300)
         enough = before + moments.randrange(1, 100)
@@ -48,6 +48,12 @@ def test_a_broker_killed_at_any_moment_and_brought_back_is_waited_for(own_broker
         own_broker.kill()
         own_broker.start()
         answered(work, daemon)
+    (daemon.folder / "ill").touch()  # in a commit
+    work.produce(300)
+    wait_until((daemon.folder / "committing").exists, SLOW, daemon.tail)
+    own_broker.kill()
+    (daemon.folder / "ill").unlink()
+    own_broker.start()
     finish(work, daemon)
     assert daemon.log().count("state.running") == 1
 
