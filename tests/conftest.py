@@ -1,5 +1,6 @@
 """Fixtures that several files of tests share."""
 
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,8 +50,8 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 @pytest.fixture
 def client(request: pytest.FixtureRequest) -> str:
-    """The Kafka client of the daemons; `lives.BOTH_CLIENTS` gives a test both by turns."""
-    name: str = getattr(request, "param", "kafka-python")
+    """The Kafka client of the daemons; `lives.BOTH_CLIENTS` gives a test both by turns, the environment all others."""
+    name: str = getattr(request, "param", os.environ.get("STREAMNB_TEST_CLIENT", "kafka-python"))
     return name
 
 
