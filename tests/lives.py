@@ -23,6 +23,11 @@ CLIENTS = ("kafka-python", "confluent")
 BOTH_CLIENTS = pytest.mark.parametrize("client", CLIENTS, indirect=True)
 
 
+def only(client: str) -> pytest.MarkDecorator:
+    """For what one client alone can do wrong, or is made to do wrong."""
+    return pytest.mark.parametrize("client", [client], indirect=True)
+
+
 class Fleet:
     """The daemons of one test, each in a folder of its own."""
 

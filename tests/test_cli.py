@@ -263,6 +263,26 @@ def test_a_second_signal_ends_the_process_with_1_at_once() -> None:
     assert (done.returncode, done.stdout) == (1, "True\n")
 
 
+def test_a_signal_that_comes_where_the_interpreter_drops_exceptions_ends_a_start_all_the_same() -> None:
+    program = (
+        "import importlib, os, signal, threading, weakref\n"
+        "run = importlib.import_module('streamnb.cli.run')  # streamnb.cli has the command under this name\n"
+        "run.UNWINDING_SECONDS = 0.1\n"
+        "run.stop_at_signals(threading.Event(), lambda: True)\n"
+        "lost = type('Lost', (), {})()\n"
+        "def callback(_):\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    sum(1 for _ in range(1000))  # in which it is heard\n"
+        "heard = weakref.ref(lost, callback)\n"
+        "del lost\n"
+        "threading.Event().wait(60)\n"
+        "os._exit(9)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert "SystemExit" in done.stderr  # it was dropped
+    assert done.returncode == 0
+
+
 def test_a_signal_ends_a_run_that_still_waits_for_a_broker_with_0(tmp_path: Path) -> None:
     (tmp_path / "away.yaml").write_text(
         "{app: away, kafka: {bootstrap_servers: '127.0.0.1:9'}, http: {port: 0},"

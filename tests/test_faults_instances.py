@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from tests.broker import Cluster, wait_until
-from tests.lives import BOTH_CLIENTS, SLOW, Sampler, answered, finish, produce_until_dead
+from tests.lives import BOTH_CLIENTS, SLOW, Sampler, answered, finish, only, produce_until_dead
 from tests.oracle import Workload
 
 BATCHES = {"limits": {"batch_events": 20}}
@@ -64,6 +64,7 @@ def test_stopped_past_its_session_and_continued_it_answers_nothing_twice_and_is_
     finish(workload, frozen, other)
 
 
+@only("kafka-python")
 def test_alone_and_stopped_past_its_transactions_timeout_it_goes_on(workload, fleet):
     daemon = fleet.daemon(workload, "a", "breaking.py", kafka={"transaction_timeout": "2s"}, **BATCHES)
     workload.produce(200)

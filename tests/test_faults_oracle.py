@@ -6,8 +6,10 @@ import pytest
 
 from tests.broker import wait_until
 from tests.daemon import Daemon
-from tests.lives import SLOW, caught_up
+from tests.lives import SLOW, caught_up, only
 from tests.oracle import Workload
+
+pytestmark = only("kafka-python")
 
 
 def verdict(workload: Workload, daemon: Daemon) -> list[str]:

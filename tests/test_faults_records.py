@@ -9,7 +9,7 @@ from kafka import KafkaProducer
 
 from tests.broker import wait_until
 from tests.daemon import Daemon
-from tests.lives import BOTH_CLIENTS, SLOW, answered, caught_up, finish
+from tests.lives import BOTH_CLIENTS, SLOW, answered, caught_up, finish, only
 from tests.oracle import Workload
 
 POISON = b"{"
@@ -104,6 +104,7 @@ def test_a_flood_of_feature_names_stops_it_at_the_limit(workload, fleet):
     assert "limits.model_features allows 100" in daemon.log().splitlines()[-1]
 
 
+@only("kafka-python")
 def test_a_codec_whose_library_is_missing_is_named_with_what_to_install(workload, fleet):
     daemon = fleet.daemon(workload, script="ailing.py").start(AIL="no_lz4").ready(SLOW)
     packed = [event(f"packed-{n}") for n in range(50)]

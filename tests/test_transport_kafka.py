@@ -29,7 +29,7 @@ from streamnb.transport import Committed, Duty, Output, Partition
 from streamnb.transport.kafka import KafkaTransport, check
 from streamnb.transport.kafka_python.member import Member
 from tests.broker import Broker, Cluster, free_port, wait_until
-from tests.lives import CLIENTS
+from tests.lives import CLIENTS, only
 from tests.raw_records import NotUtf8, batch_of, write
 from tests.transports import committed_records, on_duty, read, values
 
@@ -84,11 +84,6 @@ class App:
 def client(request: pytest.FixtureRequest) -> str:
     name: str = request.param
     return name
-
-
-def only(name: str) -> pytest.MarkDecorator:
-    """For what one client alone can do wrong."""
-    return pytest.mark.parametrize("client", [name], indirect=True)
 
 
 @pytest.fixture

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from streamnb.config import Config
 
 FORCED = 1
+UNWINDING_SECONDS = 5.0
 
 
 def run(
@@ -72,6 +73,10 @@ def stop_at_signals(stop: threading.Event, nothing_to_finish: Callable[[], bool]
     """
     asked = False
 
+    def give_up(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        if nothing_to_finish():
+            os._exit(0)
+
     def handle(number: int, frame: FrameType | None) -> None:  # noqa: ARG001  # the signature is the system's
         nonlocal asked
         if asked:
@@ -79,8 +84,11 @@ def stop_at_signals(stop: threading.Event, nothing_to_finish: Callable[[], bool]
         asked = True
         stop.set()
         if nothing_to_finish():
+            # The interpreter drops what is raised in a callback of its own, as an import has them.
+            signal.setitimer(signal.ITIMER_REAL, UNWINDING_SECONDS)
             raise SystemExit(0)
 
+    signal.signal(signal.SIGALRM, give_up)
     signal.signal(signal.SIGTERM, handle)
     signal.signal(signal.SIGINT, handle)
 
