@@ -297,8 +297,7 @@ class BernoulliBlock(VocabularyBlock):
 
     def dump(self, order: Ints) -> tuple[dict[str, Any], list[Array]]:
         self.fold()
-        names = in_order(self.names.names)
-        slots = np.array([self.names.slots[name] for name in names], np.int64)
+        names, slots = in_order(self.names.names, range(len(self.names)))
         arrays = [self.counts[np.ix_(slots, order)], self.features_[slots, EVENTS], self.totals[order + 1, 0]]
         return {"features": names}, arrays
 

@@ -10,7 +10,7 @@ from streamnb.learners.columns import Columns, dense_check, stored_in, stored_of
 from streamnb.learners.kernels import counts as kernel
 from streamnb.learners.kernels.counts import COLUMN, DF, EVENTS, GROUP, WIDTH, N
 from streamnb.learners.kernels.types import Array, Floats, Ints
-from streamnb.learners.pieces import in_order
+from streamnb.learners.pieces import in_order, joined
 from streamnb.learners.tables import (
     FIRST_CAPACITY,
     Buffer,
@@ -319,17 +319,15 @@ class CountsBlock(VocabularyBlock):
     def dump(self, order: Ints) -> tuple[dict[str, Any], list[Array]]:
         self.fold()
         groups = sorted((g for g, slots in enumerate(self.slots_of) if slots), key=self._group_key)
-        tokens = [in_order(self.slots_of[g]) for g in groups]
-        slots = np.array(
-            [self.slots_of[g][token] for g, names in zip(groups, tokens, strict=True) for token in names], np.int64
-        )
+        found = [in_order(self.tokens, self.slots_of[g].values()) for g in groups]
+        slots = joined(slots for _, slots in found)
         arrays = [
             self.counts[np.ix_(slots, order)],
             self.features_[slots][:, [EVENTS, DF]],
             self.groups[np.ix_(np.array(groups, np.int64), order + 1)],
             self.scalars[[N]],
         ]
-        return {"groups": [self.names.names[g] for g in groups], "tokens": tokens}, arrays
+        return {"groups": [self.names.names[g] for g in groups], "tokens": [tokens for tokens, _ in found]}, arrays
 
     def _group_key(self, group: int) -> tuple[Any, ...]:
         return () if group == 0 else sort_key(self.names.names[group])

@@ -258,8 +258,7 @@ class GaussianBlock(Block):
         return list(self.names.names)
 
     def dump(self, order: Ints) -> tuple[dict[str, Any], list[Array]]:
-        names = in_order(self.names.names)
-        slots = np.array([self.names.slots[name] for name in names], np.int64)
+        names, slots = in_order(self.names.names, range(len(self.names)))
         columns = np.concatenate([[0], order + 1]).astype(np.int64)
         return {"features": names}, [self.cells[slots][:, columns]]
 

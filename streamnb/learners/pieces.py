@@ -1,7 +1,7 @@
-"""Long lists sorted and written as JSON a piece at a time.
+"""Long lists sorted and written as JSON, and arrays as bytes, a piece at a time.
 
 A snapshot is written beside a loop that must go on: one call into C holds the interpreter from its begin to its end,
-so none may take long.
+so none may take long. NumPy's on large arrays of numbers, hashing and writing let it go.
 """
 
 import json
@@ -9,33 +9,45 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import numpy as np
+
+from streamnb.learners.kernels.types import Array, Ints
 from streamnb.learners.values import sort_key
 
-PIECE = 5_000
+PIECE = 2_000
+PIECE_BYTES = 1 << 18
 SAMPLED = 20
 
 
-def in_order(values: Iterable[Any]) -> list[Any]:
-    """Return what `sorted_by_type` does."""
-    found = list(values)
-    kinds = set(map(type, found))
-    key = None if kinds == {str} or kinds == {int} else sort_key  # within a type, the plain order is that of the key
-    n_pieces = len(found) // PIECE
-    sample = sorted(found[:: max(1, len(found) // (SAMPLED * n_pieces + 1))], key=key)
+def in_order(names: Any, slots: Iterable[int]) -> tuple[list[Any], Ints]:
+    """Return the names in these slots as `sorted_by_type` does, and their slots; `names[slot]` is a name."""
+    found = list(slots)
+    kinds = {type(names[slot]) for slot in found}
+    # within a type, the plain order is that of the key
+    keys = names if kinds == {str} or kinds == {int} else {slot: sort_key(names[slot]) for slot in found}
+    n_pieces = max(1, len(found) // PIECE)
+    sample = sorted(keys[slot] for slot in found[:: max(1, len(found) // (SAMPLED * n_pieces))])
     bounds = [sample[len(sample) * i // n_pieces] for i in range(1, n_pieces)]
-    pieces: list[list[Any]] = [[] for _ in range(max(1, n_pieces))]
-    if key is not None:
-        bounds = list(map(key, bounds))
-        for value in found:
-            pieces[bisect_right(bounds, key(value))].append(value)
-    else:
-        for value in found:
-            pieces[bisect_right(bounds, value)].append(value)
+    pieces: list[list[int]] = [[] for _ in range(n_pieces)]
+    for slot in found:
+        pieces[bisect_right(bounds, keys[slot])].append(slot)
     ordered: list[Any] = []
     for piece in pieces:
-        piece.sort(key=key)
-        ordered += piece
-    return ordered
+        piece.sort(key=keys.__getitem__)
+        ordered += [names[slot] for slot in piece]
+    return ordered, joined(np.array(piece, np.int64) for piece in pieces)
+
+
+def joined(parts: Iterable[Ints]) -> Ints:
+    """Return integers one after another."""
+    return np.concatenate([np.zeros(0, np.int64), *parts])
+
+
+def byte_pieces(array: Array) -> Iterator[bytes]:
+    """Yield the float64 numbers of an array, little-endian. Joining bytes, and nothing else, lets others go on."""
+    data = np.ascontiguousarray(array, "<f8").reshape(-1).view(np.uint8).data
+    for at in range(0, len(data), PIECE_BYTES):
+        yield data[at : at + PIECE_BYTES].tobytes()
 
 
 def json_pieces(value: Any) -> Iterator[str]:
