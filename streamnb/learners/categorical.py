@@ -277,7 +277,7 @@ class CategoricalBlock(Block):
     def _sorted(self) -> list[tuple[Any, int, list[Category], Ints]]:
         """Every feature and its slot, its values and theirs, in sorted order."""
         known = []
-        for name, f in zip(*in_order(self.names.names, range(len(self.names))), strict=True):
+        for name, f in zip(*self.names.in_order(), strict=True):
             values = {slot: _value(key) for key, slot in self.slots_of[f].items()}
             known.append((name, int(f), *in_order(values, values)))
         return known

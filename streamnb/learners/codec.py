@@ -60,7 +60,7 @@ def names_from_json(names: dict[str, Any]) -> dict[str, Any]:
 
 def _to_json(value: Any) -> Any:
     if isinstance(value, list):
-        return [item if type(item) is str else _to_json(item) for item in value]
+        return value if all(type(item) is str for item in value) else [_to_json(item) for item in value]
     return {"tuple": as_json(value)} if isinstance(value, tuple) else value
 
 

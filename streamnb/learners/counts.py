@@ -10,7 +10,7 @@ from streamnb.learners.columns import Columns, dense_check, stored_in, stored_of
 from streamnb.learners.kernels import counts as kernel
 from streamnb.learners.kernels.counts import COLUMN, DF, EVENTS, GROUP, WIDTH, N
 from streamnb.learners.kernels.types import Array, Floats, Ints
-from streamnb.learners.pieces import in_order, joined
+from streamnb.learners.pieces import Order, joined
 from streamnb.learners.tables import (
     FIRST_CAPACITY,
     Buffer,
@@ -47,6 +47,7 @@ class CountsBlock(VocabularyBlock):
         self.slots_of: list[dict[Any, int]] = [{}]
         self.strings = True
         self.tokens: list[Any] = []
+        self.order = Order()
         self.columns = Columns()
         self.counts: Floats = np.zeros((FIRST_CAPACITY, 2))
         self.features_: Floats = np.zeros((FIRST_CAPACITY, 4))
@@ -319,15 +320,18 @@ class CountsBlock(VocabularyBlock):
     def dump(self, order: Ints) -> tuple[dict[str, Any], list[Array]]:
         self.fold()
         groups = sorted((g for g, slots in enumerate(self.slots_of) if slots), key=self._group_key)
-        found = [in_order(self.tokens, self.slots_of[g].values()) for g in groups]
-        slots = joined(slots for _, slots in found)
+        ordered, places = self.order.of(self.tokens)
+        group_of = self.features_[places, GROUP]
+        slots_of = [places[group_of == g] for g in groups]
+        tokens = [ordered] if len(groups) == 1 else [[self.tokens[slot] for slot in slots] for slots in slots_of]
+        slots = joined(slots_of)
         arrays = [
             self.counts[np.ix_(slots, order)],
             self.features_[slots][:, [EVENTS, DF]],
             self.groups[np.ix_(np.array(groups, np.int64), order + 1)],
             self.scalars[[N]],
         ]
-        return {"groups": [self.names.names[g] for g in groups], "tokens": [tokens for tokens, _ in found]}, arrays
+        return {"groups": [self.names.names[g] for g in groups], "tokens": tokens}, arrays
 
     def _group_key(self, group: int) -> tuple[Any, ...]:
         return () if group == 0 else sort_key(self.names.names[group])

@@ -6,7 +6,8 @@ so none may take long. NumPy's on large arrays of numbers, hashing and writing l
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -17,14 +18,15 @@ from streamnb.learners.values import sort_key
 PIECE = 2_000
 PIECE_BYTES = 1 << 18
 SAMPLED = 20
+MANY_NEW = 4
+"""From this share of new names on, all are sorted."""
 
 
 def in_order(names: Any, slots: Iterable[int]) -> tuple[list[Any], Ints]:
     """Return the names in these slots as `sorted_by_type` does, and their slots; `names[slot]` is a name."""
     found = list(slots)
-    kinds = {type(names[slot]) for slot in found}
-    # within a type, the plain order is that of the key
-    keys = names if kinds == {str} or kinds == {int} else {slot: sort_key(names[slot]) for slot in found}
+    key = _key_of({type(names[slot]) for slot in found})
+    keys = names if key is None else {slot: key(names[slot]) for slot in found}
     n_pieces = max(1, len(found) // PIECE)
     sample = sorted(keys[slot] for slot in found[:: max(1, len(found) // (SAMPLED * n_pieces))])
     bounds = [sample[len(sample) * i // n_pieces] for i in range(1, n_pieces)]
@@ -36,6 +38,46 @@ def in_order(names: Any, slots: Iterable[int]) -> tuple[list[Any], Ints]:
         piece.sort(key=keys.__getitem__)
         ordered += [names[slot] for slot in piece]
     return ordered, joined(np.array(piece, np.int64) for piece in pieces)
+
+
+class Order:
+    """Sorts names that mostly grow: when it is asked again, only those that are new.
+
+    A model and its copies share it, since what it has kept is compared with what it is asked for.
+    """
+
+    def __init__(self) -> None:
+        self._kept: tuple[list[Any], list[Any], Ints] = [], [], joined([])
+
+    def of(self, names: list[Any]) -> tuple[list[Any], Ints]:
+        """Return the names sorted, and the places that they were given in: both not to be changed."""
+        known, ordered, places = self._kept
+        old, new = len(known), len(names) - len(known)
+        if not 0 <= new <= old // MANY_NEW or not all(map(is_, known, names)):
+            ordered, places = in_order(names, range(len(names)))
+        elif new:
+            fresh, positions = in_order(names, range(old, old + new))
+            key = _key_of({type(ordered[0]), type(ordered[-1]), *map(type, fresh)})
+            at = [bisect_right(ordered, name if key is None else key(name), key=key) for name in fresh]
+            ordered, places = _inserted(ordered, at, fresh), np.insert(places, at, positions)
+        if new:
+            self._kept = names[:], ordered, places
+        return ordered, places
+
+
+def _key_of(kinds: set[type]) -> Callable[[Any], Any] | None:
+    """What names of these types are sorted by. Within a type, the plain order is that of the key."""
+    return None if kinds == {str} or kinds == {int} else sort_key
+
+
+def _inserted(ordered: list[Any], places: Sequence[int], fresh: Sequence[Any]) -> list[Any]:
+    found: list[Any] = []
+    begin = 0
+    for place, name in zip(places, fresh, strict=True):
+        found += ordered[begin:place]
+        found.append(name)
+        begin = place
+    return found + ordered[begin:]
 
 
 def joined(parts: Iterable[Ints]) -> Ints:
