@@ -84,6 +84,20 @@ def test_help_answers_without_importing_what_the_commands_need(arguments: list[s
     assert not HEAVY & set(done.stdout.splitlines()[-1].split())
 
 
+def test_the_daemon_imports_nothing_that_it_does_not_use(folder: Path) -> None:
+    program = (
+        "import sys; from streamnb.cli import main; sys.argv[0] = 'streamnb'\n"
+        "try: main()\n"
+        "except SystemExit as ending: assert not ending.code\n"
+        "print(*sys.modules)\n"
+        "import scipy.linalg"
+    )
+    command = [sys.executable, "-c", program, "run", "streamnb.yaml"]
+    environ = {**ENVIRONMENT, "STREAMNB_HTTP__PORT": "0"}
+    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=True)
+    assert {"kafka", "matplotlib", "pandas", "scipy.linalg", "sklearn"}.isdisjoint(done.stdout.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -25,9 +26,28 @@ def small_pieces() -> Any:
         yield
 
 
-@given(names.map(lambda found: list(dict.fromkeys(found))))
-def test_names_come_in_the_order_of_one_sort(found: list[Any]) -> None:
-    assert pieces.in_order(found) == sorted_by_type(found)
+@given(names.map(lambda found: list(dict.fromkeys(found))), st.data())
+def test_names_come_in_the_order_of_one_sort_with_their_slots(found: list[Any], data: st.DataObject) -> None:
+    some = data.draw(st.sets(st.sampled_from(range(len(found))))) if found else set()
+    ordered, slots = pieces.in_order(found, some)
+    assert ordered == sorted_by_type(found[slot] for slot in some) == [found[slot] for slot in slots]
+
+
+@given(st.lists(names, min_size=1, max_size=6))
+def test_an_order_that_is_asked_again_gives_what_a_new_one_does(steps: list[list[Any]]) -> None:
+    order, found = pieces.Order(), []
+    for step in steps:
+        found = list(dict.fromkeys([*found, *step, *range(100, 103)]))
+        for asked in (found, found[::-1], found[:-1], found):
+            ordered, places = order.of(asked)
+            assert ordered == sorted_by_type(asked) == [asked[place] for place in places]
+
+
+@given(st.lists(st.floats(), max_size=9), st.sampled_from([8, 16, 24]))
+def test_an_array_in_pieces_is_its_bytes(numbers: list[float], size: int) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "PIECE_BYTES", size)
+        assert b"".join(pieces.byte_pieces(np.array(numbers))) == np.array(numbers, "<f8").tobytes()
 
 
 @given(values)

@@ -60,7 +60,9 @@ def run(
         stop_at_signals(stop, lambda: all(daemon.engine.starting for daemon in working))
         settings = configured(config, input_, predictions, dead_letters, follow)
         from streamnb.cli import wiring
+        from streamnb.learners.kernels.jit import load_without_blas
 
+        load_without_blas()
         with wiring.Daemon(settings, stop) as daemon:
             working.append(daemon)
             daemon.run()

@@ -12,7 +12,6 @@ from streamnb.learners.kernels import bernoulli as kernel
 from streamnb.learners.kernels.bernoulli import BINS
 from streamnb.learners.kernels.counts import COLUMN, EVENTS, WIDTH
 from streamnb.learners.kernels.types import Array, Floats, Ints
-from streamnb.learners.pieces import in_order
 from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, grown, packers
 from streamnb.learners.values import (
     LARGEST_NUMBER,
@@ -296,8 +295,7 @@ class BernoulliBlock(VocabularyBlock):
 
     def dump(self, order: Ints) -> tuple[dict[str, Any], list[Array]]:
         self.fold()
-        names = in_order(self.names.names)
-        slots = np.array([self.names.slots[name] for name in names], np.int64)
+        names, slots = self.names.in_order()
         arrays = [self.counts[np.ix_(slots, order)], self.features_[slots, EVENTS], self.totals[order + 1, 0]]
         return {"features": names}, arrays
 

@@ -228,8 +228,8 @@ class Block(abc.ABC):
         """Return an independent copy, as fast as its arrays are copied."""
         twin = object.__new__(type(self))
         for name, value in self.__dict__.items():
-            if isinstance(value, list):
-                value = [item.copy() if isinstance(item, dict) else item for item in value]
+            if isinstance(value, list) and value and isinstance(value[0], dict):
+                value = [item.copy() for item in value]
             elif hasattr(value, "copy"):
                 value = value.copy()
             twin.__dict__[name] = value

@@ -10,9 +10,9 @@ from streamnb.learners.columns import distinct_in
 from streamnb.learners.kernels import categorical as kernel
 from streamnb.learners.kernels.categorical import AMOUNT, EVENTS
 from streamnb.learners.kernels.types import Array, Floats, Ints
-from streamnb.learners.pieces import in_order
+from streamnb.learners.pieces import in_order, joined
 from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, Shape, StructError, grown, take_out
-from streamnb.learners.values import NUMBERS, Category, plain_category, plain_name, refusal, sort_key
+from streamnb.learners.values import NUMBERS, Category, plain_category, plain_name, refusal
 
 ALLOWED = "strings, booleans and finite numbers up to 1e120 in magnitude (missing: absent, None or NaN)"
 _TRUE, _FALSE = ("true",), ("false",)
@@ -274,23 +274,18 @@ class CategoricalBlock(Block):
     def features(self) -> list[Any]:
         return list(self.names.names)
 
-    def _sorted(self) -> list[tuple[Any, list[tuple[Category, int]]]]:
-        """Every feature with its values and their slots, in sorted order."""
-        return [
-            (
-                name,
-                sorted(
-                    ((_value(key), slot) for key, slot in self.slots_of[self.names.slots[name]].items()),
-                    key=lambda pair: sort_key(pair[0]),
-                ),
-            )
-            for name in in_order(self.names.names)
-        ]
+    def _sorted(self) -> list[tuple[Any, int, list[Category], Ints]]:
+        """Every feature and its slot, its values and theirs, in sorted order."""
+        known = []
+        for name, f in zip(*self.names.in_order(), strict=True):
+            values = {slot: _value(key) for key, slot in self.slots_of[f].items()}
+            known.append((name, int(f), *in_order(values, values)))
+        return known
 
     def dump(self, order: Ints) -> tuple[dict[str, Any], list[Array]]:
         known = self._sorted()
-        features = np.array([self.names.slots[name] for name, _ in known], np.int64)
-        slots = np.array([slot for _, values in known for _, slot in values], np.int64)
+        features = np.array([f for _, f, _, _ in known], np.int64)
+        slots = joined(slots for _, _, _, slots in known)
         columns = order + 1
         arrays = [
             self.cells[features][:, columns],
@@ -299,8 +294,8 @@ class CategoricalBlock(Block):
             self.values[slots, 0, EVENTS],
         ]
         return {
-            "features": [name for name, _ in known],
-            "values": [[value for value, _ in values] for _, values in known],
+            "features": [name for name, _, _, _ in known],
+            "values": [values for _, _, values, _ in known],
         }, arrays
 
     def load(self, names: Mapping[str, Any], arrays: list[Array], n_classes: int) -> None:

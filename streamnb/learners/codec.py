@@ -3,12 +3,13 @@
 import hashlib
 import json
 import struct
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from streamnb.learners.kernels.types import Array
-from streamnb.learners.pieces import json_pieces
+from streamnb.learners.pieces import byte_pieces, json_pieces
 from streamnb.learners.values import as_json, from_json
 
 MAGIC = b"streamnb"
@@ -21,12 +22,11 @@ def encode(header: dict[str, Any], arrays: list[Array]) -> bytes:
     """Return a header and float64 arrays as bytes."""
     header = {**header, "shapes": [list(array.shape) for array in arrays]}
     text = "".join(json_pieces(header)).encode()
-    parts: list[bytes | memoryview] = [_HEAD.pack(MAGIC, FORMAT, len(text)), text]
-    parts += [np.ascontiguousarray(array, "<f8").reshape(-1).view(np.uint8).data for array in arrays]
+    pieces = [_HEAD.pack(MAGIC, FORMAT, len(text)), text, *chain.from_iterable(map(byte_pieces, arrays))]
     checksum = hashlib.sha256()
-    for part in parts:
-        checksum.update(part)
-    return b"".join([*parts, checksum.digest()])
+    for piece in pieces:
+        checksum.update(piece)
+    return b"".join([*pieces, checksum.digest()])
 
 
 def decode(data: bytes) -> tuple[dict[str, Any], list[Array]]:
@@ -50,7 +50,7 @@ def decode(data: bytes) -> tuple[dict[str, Any], list[Array]]:
 
 def names_to_json(names: dict[str, Any]) -> dict[str, Any]:
     """Return a block's names as JSON values: lists of names, or lists of lists of them, tuples as {"tuple": [...]}."""
-    return {key: [_to_json(value) for value in values] for key, values in names.items()}
+    return {key: _to_json(values) for key, values in names.items()}
 
 
 def names_from_json(names: dict[str, Any]) -> dict[str, Any]:
@@ -60,7 +60,7 @@ def names_from_json(names: dict[str, Any]) -> dict[str, Any]:
 
 def _to_json(value: Any) -> Any:
     if isinstance(value, list):
-        return [_to_json(item) for item in value]
+        return value if all(type(item) is str for item in value) else [_to_json(item) for item in value]
     return {"tuple": as_json(value)} if isinstance(value, tuple) else value
 
 

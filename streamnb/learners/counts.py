@@ -10,7 +10,7 @@ from streamnb.learners.columns import Columns, dense_check, stored_in, stored_of
 from streamnb.learners.kernels import counts as kernel
 from streamnb.learners.kernels.counts import COLUMN, DF, EVENTS, GROUP, WIDTH, N
 from streamnb.learners.kernels.types import Array, Floats, Ints
-from streamnb.learners.pieces import in_order
+from streamnb.learners.pieces import Order, joined
 from streamnb.learners.tables import (
     FIRST_CAPACITY,
     Buffer,
@@ -47,6 +47,7 @@ class CountsBlock(VocabularyBlock):
         self.slots_of: list[dict[Any, int]] = [{}]
         self.strings = True
         self.tokens: list[Any] = []
+        self.order = Order()
         self.columns = Columns()
         self.counts: Floats = np.zeros((FIRST_CAPACITY, 2))
         self.features_: Floats = np.zeros((FIRST_CAPACITY, 4))
@@ -319,10 +320,11 @@ class CountsBlock(VocabularyBlock):
     def dump(self, order: Ints) -> tuple[dict[str, Any], list[Array]]:
         self.fold()
         groups = sorted((g for g, slots in enumerate(self.slots_of) if slots), key=self._group_key)
-        tokens = [in_order(self.slots_of[g]) for g in groups]
-        slots = np.array(
-            [self.slots_of[g][token] for g, names in zip(groups, tokens, strict=True) for token in names], np.int64
-        )
+        ordered, places = self.order.of(self.tokens)
+        group_of = self.features_[places, GROUP]
+        slots_of = [places[group_of == g] for g in groups]
+        tokens = [ordered] if len(groups) == 1 else [[self.tokens[slot] for slot in slots] for slots in slots_of]
+        slots = joined(slots_of)
         arrays = [
             self.counts[np.ix_(slots, order)],
             self.features_[slots][:, [EVENTS, DF]],

@@ -25,7 +25,6 @@ from streamnb.learners.kernels.gaussian import (
     N,
 )
 from streamnb.learners.kernels.types import Array, Floats, Ints
-from streamnb.learners.pieces import in_order
 from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, Shape, grown
 from streamnb.learners.values import LARGEST_NUMBER, NUMBERS, SMALL_NORM, finite_number, plain_name, refusal
 
@@ -258,8 +257,7 @@ class GaussianBlock(Block):
         return list(self.names.names)
 
     def dump(self, order: Ints) -> tuple[dict[str, Any], list[Array]]:
-        names = in_order(self.names.names)
-        slots = np.array([self.names.slots[name] for name in names], np.int64)
+        names, slots = self.names.in_order()
         columns = np.concatenate([[0], order + 1]).astype(np.int64)
         return {"features": names}, [self.cells[slots][:, columns]]
 

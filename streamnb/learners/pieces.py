@@ -1,41 +1,97 @@
-"""Long lists sorted and written as JSON a piece at a time.
+"""Long lists sorted and written as JSON, and arrays as bytes, a piece at a time.
 
 A snapshot is written beside a loop that must go on: one call into C holds the interpreter from its begin to its end,
-so none may take long.
+so none may take long. NumPy's on large arrays of numbers, hashing and writing let it go.
 """
 
 import json
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import is_
 from typing import Any
 
+import numpy as np
+
+from streamnb.learners.kernels.types import Array, Ints
 from streamnb.learners.values import sort_key
 
-PIECE = 5_000
+PIECE = 2_000
+PIECE_BYTES = 1 << 18
 SAMPLED = 20
+MANY_NEW = 4
+"""From this share of new names on, all are sorted."""
 
 
-def in_order(values: Iterable[Any]) -> list[Any]:
-    """Return the values sorted by `sort_key`, as `sorted` does in one go."""
-    found = list(values)
-    kinds = set(map(type, found))
-    key = None if kinds == {str} or kinds == {int} else sort_key  # within a type, the plain order is that of the key
-    n_pieces = len(found) // PIECE
-    sample = sorted(found[:: max(1, len(found) // (SAMPLED * n_pieces + 1))], key=key)
+def in_order(names: Any, slots: Iterable[int]) -> tuple[list[Any], Ints]:
+    """Return the names in these slots as `sorted_by_type` does, and their slots; `names[slot]` is a name."""
+    found = list(slots)
+    key = _key_of({type(names[slot]) for slot in found})
+    keys = names if key is None else {slot: key(names[slot]) for slot in found}
+    n_pieces = max(1, len(found) // PIECE)
+    sample = sorted(keys[slot] for slot in found[:: max(1, len(found) // (SAMPLED * n_pieces))])
     bounds = [sample[len(sample) * i // n_pieces] for i in range(1, n_pieces)]
-    pieces: list[list[Any]] = [[] for _ in range(max(1, n_pieces))]
-    if key is not None:
-        bounds = list(map(key, bounds))
-        for value in found:
-            pieces[bisect_right(bounds, key(value))].append(value)
-    else:
-        for value in found:
-            pieces[bisect_right(bounds, value)].append(value)
+    pieces: list[list[int]] = [[] for _ in range(n_pieces)]
+    for slot in found:
+        pieces[bisect_right(bounds, keys[slot])].append(slot)
     ordered: list[Any] = []
     for piece in pieces:
-        piece.sort(key=key)
-        ordered += piece
-    return ordered
+        piece.sort(key=keys.__getitem__)
+        ordered += [names[slot] for slot in piece]
+    return ordered, joined(np.array(piece, np.int64) for piece in pieces)
+
+
+class Order:
+    """Sorts names that mostly grow: when it is asked again, only those that are new.
+
+    A model and its copies share it, since what it has kept is compared with what it is asked for.
+    """
+
+    def __init__(self) -> None:
+        self._kept: tuple[list[Any], list[Any], Ints] = [], [], joined([])
+
+    def of(self, names: list[Any]) -> tuple[list[Any], Ints]:
+        """Return the names sorted, and the places that they were given in: both not to be changed."""
+        known, ordered, places = self._kept
+        old, new = len(known), len(names) - len(known)
+        grown = all(map(is_, known, names))
+        if grown and new == 0:
+            return ordered, places
+        if grown and 0 < new <= old // MANY_NEW:
+            fresh, positions = in_order(names, range(old, old + new))
+            key = _key_of({type(ordered[0]), type(ordered[-1]), *map(type, fresh)})
+            at = [bisect_right(ordered, name if key is None else key(name), key=key) for name in fresh]
+            ordered, places = _inserted(ordered, at, fresh), np.insert(places, at, positions)
+        else:
+            ordered, places = in_order(names, range(len(names)))
+        self._kept = names[:], ordered, places
+        return ordered, places
+
+
+def _key_of(kinds: set[type]) -> Callable[[Any], Any] | None:
+    """What names of these types are sorted by. Within a type, the plain order is that of the key."""
+    return None if kinds == {str} or kinds == {int} else sort_key
+
+
+def _inserted(ordered: list[Any], places: Sequence[int], fresh: Sequence[Any]) -> list[Any]:
+    found: list[Any] = []
+    begin = 0
+    for place, name in zip(places, fresh, strict=True):
+        found += ordered[begin:place]
+        found.append(name)
+        begin = place
+    return found + ordered[begin:]
+
+
+def joined(parts: Iterable[Ints]) -> Ints:
+    """Return integers one after another."""
+    return np.concatenate([np.zeros(0, np.int64), *parts])
+
+
+def byte_pieces(array: Array) -> Iterator[bytes]:
+    """Yield the float64 numbers of an array, little-endian. Joining bytes, and nothing else, lets others go on."""
+    data = np.ascontiguousarray(array, "<f8").reshape(-1).view(np.uint8).data
+    for at in range(0, len(data), PIECE_BYTES):
+        yield data[at : at + PIECE_BYTES].tobytes()
 
 
 def json_pieces(value: Any) -> Iterator[str]:

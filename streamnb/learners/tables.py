@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from streamnb.learners.kernels.types import Array, Floats, Ints
+from streamnb.learners.pieces import Order
 
 FIRST_CAPACITY = 8
 MANY = 1 << 14
@@ -77,11 +78,12 @@ class Names:
     `shapes` are those of events that have come, until a slot moves.
     """
 
-    __slots__ = ("names", "shapes", "slots", "strings")
+    __slots__ = ("names", "order", "shapes", "slots", "strings")
 
     def __init__(self) -> None:
         self.slots: dict[Any, int] = {}
         self.names: list[Any] = []
+        self.order = Order()
         self.shapes: dict[tuple[Any, ...], Shape] = {}
         self.strings = True
         """No name has been anything else."""
@@ -110,10 +112,15 @@ class Names:
         self.shapes.clear()
         return last
 
+    def in_order(self) -> tuple[list[Any], Ints]:
+        """Return the names sorted, and their slots: both not to be changed."""
+        return self.order.of(self.names)
+
     def copy(self) -> "Names":
         twin = Names()
         twin.slots = self.slots.copy()
         twin.names = self.names.copy()
+        twin.order = self.order
         twin.strings = self.strings
         return twin
 
