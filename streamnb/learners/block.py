@@ -197,6 +197,8 @@ class Block(abc.ABC):
         for name, value in self.__dict__.items():
             if isinstance(value, list):
                 value = [item.copy() if isinstance(item, dict) else item for item in value]
+            elif isinstance(value, np.ndarray):
+                value = value.copy("K")
             elif hasattr(value, "copy"):
                 value = value.copy()
             twin.__dict__[name] = value
