@@ -10,6 +10,7 @@ import numpy as np
 from streamnb.learners.kernels import counts as multinomial
 from streamnb.learners.kernels.answer import answer_one
 from streamnb.learners.kernels.counts import SIDE_BY_SIDE, is_known, was_seen
+from streamnb.learners.kernels.fetching import fetch_next
 from streamnb.learners.kernels.jit import inlined, jit
 from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, only_read, start_sums
 from streamnb.learners.kernels.sums import FACTORS, LN2, SMALLEST_FACTOR, fixed, take_exponents, unfixed
@@ -238,6 +239,7 @@ def predict_learn(
     if first == 1:
         start_sums(sums, unseen, n_rows)
     for i in range(n_rows):
+        fetch_next(counts, slots, starts, i, n_rows, n_classes)
         read = events[i, READ]
         unseen[i] += read_row(
             counts, features, groups, scalars, alpha, norm, read, order, n_slots, n_classes,
