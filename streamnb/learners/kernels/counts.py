@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from streamnb.learners.kernels.answer import answer_one, learn_class
-from streamnb.learners.kernels.fetching import fetch_cells, fetch_next
+from streamnb.learners.kernels.fetching import fetch_next
 from streamnb.learners.kernels.jit import inlined, jit
 from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, only_read, start_sums
 from streamnb.learners.kernels.sums import FACTORS, LN2, SMALLEST_FACTOR, take_exponents
@@ -280,7 +280,6 @@ def learn(
 ) -> None:
     """Learn every row that has a label."""
     for i in range(n_rows):
-        fetch_cells(counts, slots, starts, i, n_rows, events)
         if events[i, LABEL] >= 0.0:
             if events[i, SHIFT] != 1.0:
                 scale(counts, features, groups, scalars, events[i, SHIFT], n_slots, n_classes)
