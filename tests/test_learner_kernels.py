@@ -144,6 +144,18 @@ def test_a_whole_count_and_a_listed_one_give_the_same_bits() -> None:
         assert halves.joint_log_likelihood_one(x) == whole.joint_log_likelihood_one(x)
 
 
+def test_fractional_counts_give_the_same_bits_as_whole_ones_twice_as_large() -> None:
+    random = np.random.default_rng(8)
+    events = [(dict.fromkeys(f"f{i}" for i in random.permutation(60)[:13]), f"c{i % 5}") for i in range(40)]
+    whole, halves = build("complement"), build("complement", alpha=0.5)
+    for x, y in events:
+        whole.learn_one(dict.fromkeys(x, 1), y)
+        halves.learn_one(dict.fromkeys(x, 1), y, w=0.5)
+    for x, _ in events:
+        probe = dict.fromkeys(x, 1)
+        assert halves.joint_log_likelihood_one(probe) == whole.joint_log_likelihood_one(probe)
+
+
 def test_a_feature_on_more_often_than_the_histogram_is_wide_is_counted() -> None:
     model = build("bernoulli")
     model.learn_many(np.ones((700, 1)), ["p"] * 700)

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from streamnb.learners.block import Batch, Entries, Sums, shares
-from streamnb.learners.columns import Columns, dense_check, stored_in, stored_of
+from streamnb.learners.columns import Columns, dense_check, stored_of
 from streamnb.learners.kernels import bernoulli as kernel
 from streamnb.learners.kernels.bernoulli import BINS
 from streamnb.learners.kernels.counts import COLUMN, EVENTS, WIDTH
@@ -41,9 +41,9 @@ class BernoulliBlock(VocabularyBlock):
         self.alpha = alpha
         self.binarize = binarize
         self.names = Names()
-        self.columns = Columns()
+        self.columns = Columns("bernoulli", -LARGEST_NUMBER, ALLOWED)
         self.counts: Floats = np.zeros((FIRST_CAPACITY, 2))
-        self.features_: Floats = np.zeros((FIRST_CAPACITY, 4))
+        self.features_: Floats = np.zeros((FIRST_CAPACITY, 4), order="F")
         self.totals: Floats = np.zeros((3, 1))
         self.scalars: Floats = np.zeros(3)
         self.bins: Ints = np.zeros((2, BINS), np.int64)
@@ -99,9 +99,9 @@ class BernoulliBlock(VocabularyBlock):
     def fill_sparse(self, buffer: Buffer, X: Any, learned: Array) -> None:
         if self.binarize < 0.0:
             raise ValueError(f"binarize={self.binarize!r} would turn on what a sparse matrix does not store")
-        starts, columns, values = stored_in(X, -LARGEST_NUMBER, "bernoulli", ALLOWED)
-        stored = starts, columns, (values > self.binarize).astype(np.float64)
+        stored = self.columns.stored_in(X)
         self.columns.fill(buffer, self.names.slots, len(self.names), None, X.shape[1], stored, learned)
+        buffer.values = (buffer.values > self.binarize).astype(np.float64)
 
     def push(self, buffer: Buffer, row: int, entries: Entries, learn: bool) -> None:
         slots, _, values, unknown = entries
@@ -301,12 +301,12 @@ class BernoulliBlock(VocabularyBlock):
 
     def load(self, names: Mapping[str, Any], arrays: list[Array], n_classes: int) -> None:
         self.names = Names()
-        self.columns = Columns()
+        self.columns = Columns("bernoulli", -LARGEST_NUMBER, ALLOWED)
         for name in names["features"]:
             self.names.add(name)
         n_names = len(self.names)
         self.counts = grown(arrays[0], [FIRST_CAPACITY, n_classes])
-        self.features_ = np.zeros((len(self.counts), 4))
+        self.features_ = np.zeros((len(self.counts), 4), order="F")
         self.features_[:n_names, EVENTS] = arrays[1]
         self.features_[:n_names, COLUMN] = [self.columns.number(name) for name in self.names.names]
         self.totals = np.zeros((self.counts.shape[1] + 1, 1))

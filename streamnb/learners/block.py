@@ -230,6 +230,8 @@ class Block(abc.ABC):
         for name, value in self.__dict__.items():
             if isinstance(value, list) and value and isinstance(value[0], dict):
                 value = [item.copy() for item in value]
+            elif isinstance(value, np.ndarray):
+                value = value.copy("K")
             elif hasattr(value, "copy"):
                 value = value.copy()
             twin.__dict__[name] = value

@@ -15,11 +15,15 @@ from streamnb.learners.values import LARGEST_NUMBER, refusal
 
 
 class Columns:
-    """How many rows of each width were learned and are not yet counted on their columns' names."""
+    """The columns of arrays, as one block takes them.
 
-    __slots__ = ("_slots", "_valid", "named", "rows")
+    `rows`: how many of each width were learned and are not yet counted on their columns' names.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_allowed", "_block", "_least", "_slots", "_valid", "named", "rows")
+
+    def __init__(self, block: str, least: float, allowed: str) -> None:
+        self._block, self._least, self._allowed = block, least, allowed
         self.rows: dict[int, int] = {}
         self.named = 0
         """The columns below this have slots."""
@@ -51,7 +55,7 @@ class Columns:
         self._valid = -1  # whoever moves names to other slots folds first
 
     def copy(self) -> "Columns":
-        twin = Columns()
+        twin = Columns(self._block, self._least, self._allowed)
         twin.rows = self.rows.copy()
         twin.named = self.named
         return twin
@@ -66,15 +70,31 @@ class Columns:
         stored: tuple[Ints, Array, Floats],
         learned: Array,
     ) -> None:
-        """Make a batch of the stored entries of an array: starts of the rows, columns and values."""
+        """Make a batch of the stored entries of an array: starts of the rows, columns and values.
+
+        Refuse a value below the least and one that no block takes.
+        """
         starts, columns, values = stored
         if width > self.named and learned.any():
             slots = buffer.look_up(known, n_slots, range(width), [True] * width, outer)
         else:
             slots = self._slots_below(width, known)
         places = np.empty(len(columns), np.int64)
-        kernel.slots_at(columns, slots, places)
+        bad = kernel.place(columns, values, slots, self._least, LARGEST_NUMBER, places)
+        if bad >= 0:
+            raise refusal(self._block, int(columns[bad]), float(values[bad]), self._allowed)
         buffer.take(starts, places, values)
+
+    def stored_in(self, X: Any) -> tuple[Ints, Array, Floats]:
+        """Return starts, columns and values of a sparse matrix of numbers with each cell stored once."""
+        matrix = X.tocsr()
+        if not matrix.has_canonical_format:
+            matrix = matrix.copy()
+            matrix.sum_duplicates()
+        if matrix.dtype.kind not in "iuf":
+            raise refusal(self._block, "of a sparse matrix", matrix.dtype, self._allowed)
+        values = np.ascontiguousarray(matrix.data, np.float64)
+        return matrix.indptr.astype(np.int64), np.ascontiguousarray(matrix.indices), values
 
     def _slots_below(self, width: int, known: dict[Any, int]) -> Ints:
         """Return the slots of the columns, -1 where they have none; kept until a name is added or moved."""
@@ -90,24 +110,6 @@ def stored_of(values: Array) -> tuple[Ints, Ints, Floats]:
     places, columns = np.nonzero(values)
     starts = np.searchsorted(places, np.arange(len(values) + 1)).astype(np.int64)
     return starts, columns.astype(np.int64), values[places, columns].astype(np.float64)
-
-
-def stored_in(X: Any, least: float, block: str, allowed: str) -> tuple[Ints, Array, Floats]:
-    """Return starts, columns and values of a sparse matrix with each cell stored once.
-
-    Refuse values below `least` and those that no block takes.
-    """
-    matrix = X.tocsr()
-    if not matrix.has_canonical_format:
-        matrix = matrix.copy()
-        matrix.sum_duplicates()
-    if matrix.dtype.kind not in "iuf":
-        raise refusal(block, "of a sparse matrix", matrix.dtype, allowed)
-    values = np.ascontiguousarray(matrix.data, np.float64)
-    place = kernel.first_outside(values, least, LARGEST_NUMBER)
-    if place >= 0:
-        raise refusal(block, int(matrix.indices[place]), float(values[place]), allowed)
-    return matrix.indptr.astype(np.int64), np.ascontiguousarray(matrix.indices), values
 
 
 def dense_check(

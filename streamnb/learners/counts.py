@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from streamnb.learners.block import Batch, Entries, Sums, shares
-from streamnb.learners.columns import Columns, dense_check, stored_in, stored_of
+from streamnb.learners.columns import Columns, dense_check, stored_of
 from streamnb.learners.kernels import counts as kernel
 from streamnb.learners.kernels.counts import COLUMN, DF, EVENTS, GROUP, WIDTH, N
 from streamnb.learners.kernels.types import Array, Floats, Ints
@@ -48,9 +48,9 @@ class CountsBlock(VocabularyBlock):
         self.strings = True
         self.tokens: list[Any] = []
         self.order = Order()
-        self.columns = Columns()
+        self.columns = Columns("count", 0.0, ALLOWED)
         self.counts: Floats = np.zeros((FIRST_CAPACITY, 2))
-        self.features_: Floats = np.zeros((FIRST_CAPACITY, 4))
+        self.features_: Floats = np.zeros((FIRST_CAPACITY, 4), order="F")
         self.groups: Floats = np.zeros((1, 3))
         self.scalars: Floats = np.zeros(2)
 
@@ -111,12 +111,11 @@ class CountsBlock(VocabularyBlock):
         buffer.take(starts, np.tile(slots, n_rows), table.reshape(-1))
 
     def fill_columns(self, buffer: Buffer, values: Array, learned: Array) -> None:
-        width = values.shape[1]
-        table = dense_check(values, range(width), self._allowed, "count", ALLOWED)
-        self.columns.fill(buffer, self.slots_of[0], len(self.tokens), 0, width, stored_of(table), learned)
+        stored = stored_of(values)
+        self.columns.fill(buffer, self.slots_of[0], len(self.tokens), 0, values.shape[1], stored, learned)
 
     def fill_sparse(self, buffer: Buffer, X: Any, learned: Array) -> None:
-        stored = stored_in(X, 0.0, "count", ALLOWED)
+        stored = self.columns.stored_in(X)
         self.columns.fill(buffer, self.slots_of[0], len(self.tokens), 0, X.shape[1], stored, learned)
 
     def push(self, buffer: Buffer, row: int, entries: Entries, learn: bool) -> None:
@@ -337,7 +336,7 @@ class CountsBlock(VocabularyBlock):
         return () if group == 0 else sort_key(self.names.names[group])
 
     def load(self, names: Mapping[str, Any], arrays: list[Array], n_classes: int) -> None:
-        self.names, self.slots_of, self.tokens, self.columns = Names(), [], [], Columns()
+        self.names, self.slots_of, self.tokens, self.columns = Names(), [], [], Columns("count", 0.0, ALLOWED)
         self._add_group(None)
         added: list[int] = []
         for name, tokens in zip(names["groups"], names["tokens"], strict=True):
@@ -348,7 +347,7 @@ class CountsBlock(VocabularyBlock):
                 self._add_token(group, token)
             added += [group] * len(tokens)
         self.counts = np.zeros((FIRST_CAPACITY, max(n_classes, 1)))
-        self.features_ = np.zeros((FIRST_CAPACITY, 4))
+        self.features_ = np.zeros((FIRST_CAPACITY, 4), order="F")
         self.groups = np.zeros((1, n_classes + 1))
         self._make_room(n_classes, added)
         n_slots = len(self.tokens)

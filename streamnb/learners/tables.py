@@ -16,7 +16,7 @@ StructError = struct.error
 
 
 def grown(array: Array, capacity: Sequence[int]) -> Array:
-    """Return the array, or a larger copy padded with zeros.
+    """Return the array, or a larger copy padded with zeros, in the same memory order.
 
     A first axis that is too short at least doubles while it is small; a long one, and classes, grow by a fraction.
     """
@@ -26,7 +26,7 @@ def grown(array: Array, capacity: Sequence[int]) -> Array:
         have if have >= need else max(need, have + _step(have, axis))
         for axis, (have, need) in enumerate(zip(array.shape, capacity, strict=True))
     ]
-    larger = np.zeros(shape, array.dtype)
+    larger = np.zeros(shape, array.dtype, "C" if array.flags.c_contiguous else "F")
     larger[tuple(slice(have) for have in array.shape)] = array
     return larger
 

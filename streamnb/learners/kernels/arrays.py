@@ -7,10 +7,10 @@ from streamnb.learners.kernels.types import Array, Floats, Ints
 @jit
 def first_outside(values: Floats, least: float, most: float) -> int:
     """Return the place of the first value that is not within the limits, -1 if there is none."""
-    outside = 0
+    inside = 0
     for value in values:
-        outside += not least <= value <= most
-    if outside > 0:
+        inside += (value >= least) & (value <= most)  # `and` would be a branch, and keep the loop from vectorising
+    if inside < len(values):
         for place in range(len(values)):
             if not least <= values[place] <= most:
                 return place
@@ -18,7 +18,8 @@ def first_outside(values: Floats, least: float, most: float) -> int:
 
 
 @jit
-def slots_at(columns: Array, slots: Ints, out: Ints) -> None:
-    """Write the slot of each entry's column."""
-    for place in range(len(columns)):
-        out[place] = slots[columns[place]]
+def place(columns: Array, values: Floats, slots: Ints, least: float, most: float, out: Ints) -> int:
+    """Write the slot of each entry's column; return the first entry not within the limits, -1 if there is none."""
+    for k in range(len(columns)):
+        out[k] = slots[columns[k]]
+    return first_outside(values, least, most)

@@ -11,7 +11,8 @@ import math
 import numpy as np
 
 from streamnb.learners.kernels.answer import answer_one, learn_class
-from streamnb.learners.kernels.counts import EVENTS, WIDTH, is_known, was_seen, widen
+from streamnb.learners.kernels.counts import WIDTH, present, was_seen, widen
+from streamnb.learners.kernels.fetching import fetch_cells, fetch_next
 from streamnb.learners.kernels.jit import inlined, jit
 from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, only_read, start_sums
 from streamnb.learners.kernels.sums import FACTORS, LARGEST_FACTOR, SMALLEST_FACTOR, fixed, unfixed
@@ -159,25 +160,24 @@ def learn_row(
         widen(features, scalars, totals[:1], n_slots, width)
     totals[label + 1, 0] += w  # not compensated: the k of a feature that is always on must stay equal to it
     cache[label, VALID] = 0
+    if width == 0:  # a row of an array presents its columns, all of group 0, by its width
+        present(features, totals, scalars, slots, start, stop, 0)
+    whole = w == math.floor(w)
+    new = 0
     for i in range(start, stop):
-        slot = slots[i]
-        if width == 0:  # a row of an array presents its columns by its width
-            if not is_known(features, scalars, slot):
-                totals[0, 0] += 1.0
-            features[slot, EVENTS] += 1.0
         if values[i] == 0.0:
             continue
+        slot = slots[i]
         k = counts[slot, label]
-        if k == 0.0:
-            cache[label, PRESENT] += 1
-        if features[slot, LISTED] == 0.0:
-            if fits_bin(k + w):
-                if k > 0.0:
-                    bins[label, int(k)] -= 1
+        new += k == 0.0
+        if features[slot, LISTED] == 0.0:  # so k is whole
+            if whole and k + w < BINS:
+                bins[label, int(k)] -= 1  # what bin 0 holds is never read
                 bins[label, int(k + w)] += 1
             else:
                 enlist(counts, features, scalars, bins, listed, slot, n_classes)
         counts[slot, label] = k + w
+    cache[label, PRESENT] += new
 
 
 @inlined
@@ -305,6 +305,7 @@ def predict_learn(
     if first == 1:
         start_sums(sums, unseen, n_rows)
     for i in range(n_rows):
+        fetch_next(counts, slots, starts, i, n_rows, n_classes)
         read = events[i, READ]
         read_with(scalars, cache, read)
         unseen[i] += read_row(
@@ -340,6 +341,7 @@ def learn(
 ) -> None:
     """Learn every row that has a label."""
     for i in range(n_rows):
+        fetch_cells(counts, slots, starts, i, n_rows, events)
         if events[i, LABEL] >= 0.0:
             if events[i, SHIFT] != 1.0:
                 scale(counts, totals, events[i, SHIFT], n_slots, n_classes)

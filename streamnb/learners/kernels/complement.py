@@ -10,10 +10,14 @@ import numpy as np
 from streamnb.learners.kernels import counts as multinomial
 from streamnb.learners.kernels.answer import answer_one
 from streamnb.learners.kernels.counts import SIDE_BY_SIDE, is_known, was_seen
-from streamnb.learners.kernels.jit import inlined, jit
+from streamnb.learners.kernels.fetching import fetch_next
+from streamnb.learners.kernels.jit import inlined, jit, reordered
 from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, only_read, start_sums
 from streamnb.learners.kernels.sums import FACTORS, LN2, SMALLEST_FACTOR, fixed, take_exponents, unfixed
 from streamnb.learners.kernels.types import Floats, Ints
+
+EXACT = 2.0**53
+"""Sums of whole numbers below this are exact."""
 
 
 @inlined
@@ -31,29 +35,24 @@ def others(row: Floats, offset: int, order: Ints, n_classes: int, out: Floats) -
         after += row[offset + c]
 
 
-@inlined
-def others_of_four(counts: Floats, slots: Ints, k: int, order: Ints, n_classes: int, work: Floats) -> None:
-    """Write the same sums of four tokens to `work[4:8]`: four sums at once do not wait for one another."""
-    a, b, c, d = slots[k], slots[k + 1], slots[k + 2], slots[k + 3]
+@reordered
+def sums_of_four(counts: Floats, slots: Ints, k: int, n_classes: int) -> tuple[float, float, float, float, bool]:
+    """Return four tokens' sums over all classes, and whether they are exact: sums of whole numbers below 2^53.
+
+    Then the difference to one class is the sum over the others, to the bit.
+    """
+    a, b, c, d = counts[slots[k]], counts[slots[k + 1]], counts[slots[k + 2]], counts[slots[k + 3]]
     sum_a, sum_b, sum_c, sum_d = 0.0, 0.0, 0.0, 0.0
+    fractions = 0
     for j in range(n_classes):
-        label = order[j]
-        work[4, label], work[5, label], work[6, label], work[7, label] = sum_a, sum_b, sum_c, sum_d
-        sum_a += counts[a, label]
-        sum_b += counts[b, label]
-        sum_c += counts[c, label]
-        sum_d += counts[d, label]
-    sum_a, sum_b, sum_c, sum_d = 0.0, 0.0, 0.0, 0.0
-    for j in range(n_classes - 1, -1, -1):
-        label = order[j]
-        work[4, label] += sum_a
-        work[5, label] += sum_b
-        work[6, label] += sum_c
-        work[7, label] += sum_d
-        sum_a += counts[a, label]
-        sum_b += counts[b, label]
-        sum_c += counts[c, label]
-        sum_d += counts[d, label]
+        sum_a += a[j]
+        sum_b += b[j]
+        sum_c += c[j]
+        sum_d += d[j]
+        fractions += (a[j] != math.floor(a[j])) + (b[j] != math.floor(b[j]))
+        fractions += (c[j] != math.floor(c[j])) + (d[j] != math.floor(d[j]))
+    exact = fractions == 0 and max(max(sum_a, sum_b), max(sum_c, sum_d)) < EXACT
+    return sum_a, sum_b, sum_c, sum_d, exact
 
 
 @inlined
@@ -167,18 +166,21 @@ def read_row(
                 for i in range(k + 1, k + SIDE_BY_SIDE):
                     if values[i] != 1.0 or not was_seen(features, scalars, slots[i], settled):
                         together = 1
+            if together > 1:
+                sum_a, sum_b, sum_c, sum_d, exact = sums_of_four(counts, slots, k, n_classes)
+                together = SIDE_BY_SIDE if exact else 1
             if together == 1:
                 others(counts[slot], 0, order, n_classes, work[4])
                 for c in range(n_classes):
                     products[c] *= (alpha + read * work[4, c]) * inverse[c]
             else:
-                others_of_four(counts, slots, k, order, n_classes, work)
+                second, third, fourth = slots[k + 1], slots[k + 2], slots[k + 3]
                 for c in range(n_classes):
                     product = products[c]
-                    product *= (alpha + read * work[4, c]) * inverse[c]
-                    product *= (alpha + read * work[5, c]) * inverse[c]
-                    product *= (alpha + read * work[6, c]) * inverse[c]
-                    product *= (alpha + read * work[7, c]) * inverse[c]
+                    product *= (alpha + read * (sum_a - counts[slot, c])) * inverse[c]
+                    product *= (alpha + read * (sum_b - counts[second, c])) * inverse[c]
+                    product *= (alpha + read * (sum_c - counts[third, c])) * inverse[c]
+                    product *= (alpha + read * (sum_d - counts[fourth, c])) * inverse[c]
                     products[c] = product
             factors += together
             k += together
@@ -231,13 +233,14 @@ def predict_learn(
     unseen: Ints,
 ) -> None:
     """Read every row, and learn those that have a label."""
-    work = np.empty((8, n_classes))
+    work = np.empty((5, n_classes))
     norms = np.zeros((2, n_classes))
     fresh = 1
     settled = only_read(events, n_rows)
     if first == 1:
         start_sums(sums, unseen, n_rows)
     for i in range(n_rows):
+        fetch_next(counts, slots, starts, i, n_rows, n_classes)
         read = events[i, READ]
         unseen[i] += read_row(
             counts, features, groups, scalars, alpha, norm, read, order, n_slots, n_classes,
@@ -275,7 +278,7 @@ def predict_one(
     probabilities: Floats,
 ) -> int:
     """Read one event and finish its answer in the same call; return the best column."""
-    work = np.empty((8, len(order)))
+    work = np.empty((5, len(order)))
     norms = np.zeros((2, len(order)))
     start_sums(sums, marks, 1)
     marks[0] = read_row(

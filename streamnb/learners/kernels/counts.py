@@ -1,6 +1,7 @@
 """Counts of tokens: one multinomial per group of features.
 
-`counts[slot, class]`; `features[slot, field]`; `groups[group, 0]` is the number of known features of the group,
+`counts[slot, class]`; `features[slot, field]`, field by field in memory, since learning an array's row takes only
+one of them; `groups[group, 0]` is the number of known features of the group,
 `groups[group, c + 1]` the total of class c. The entries of an event come group by group.
 """
 
@@ -9,6 +10,7 @@ import math
 import numpy as np
 
 from streamnb.learners.kernels.answer import answer_one, learn_class
+from streamnb.learners.kernels.fetching import fetch_next
 from streamnb.learners.kernels.jit import inlined, jit
 from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, only_read, start_sums
 from streamnb.learners.kernels.sums import FACTORS, LN2, SMALLEST_FACTOR, take_exponents
@@ -58,6 +60,18 @@ def scale(
 
 
 @inlined
+def present(features: Floats, groups: Floats, scalars: Floats, slots: Ints, start: int, stop: int, group: int) -> int:
+    """Count an event on each entry of the group that starts here; return where the next group starts."""
+    k = start
+    while k < stop and int(features[slots[k], GROUP]) == group:
+        if not is_known(features, scalars, slots[k]):
+            groups[group, 0] += 1.0
+        features[slots[k], EVENTS] += 1.0
+        k += 1
+    return k
+
+
+@inlined
 def learn_row(
     counts: Floats,
     features: Floats,
@@ -76,26 +90,21 @@ def learn_row(
     if width > scalars[WIDTH]:
         widen(features, scalars, groups, n_slots, width)
     scalars[N] += w  # not compensated: the df of a token in every event must stay equal to it
-    group = -1
-    total = 0.0
-    for k in range(start, stop):
-        slot = slots[k]
-        if int(features[slot, GROUP]) != group:  # the total is kept in a register as long as the group is the same
-            if group >= 0:
-                groups[group, label + 1] = total
-            group = int(features[slot, GROUP])
-            total = groups[group, label + 1]
-        if width == 0:  # a row of an array presents its columns by its width
-            if not is_known(features, scalars, slot):
-                groups[group, 0] += 1.0
-            features[slot, EVENTS] += 1.0
-        f = values[k]
-        if f > 0.0:
-            features[slot, DF] += w
-            counts[slot, label] += w * f
-            total += w * f
-    if group >= 0:
+    first = start
+    while first < stop:
+        group = int(features[slots[first], GROUP])
+        last = stop
+        if width == 0:  # a row of an array presents its columns, all of group 0, by its width
+            last = present(features, groups, scalars, slots, first, stop, group)
+        total = groups[group, label + 1]
+        for k in range(first, last):
+            f = values[k]
+            if f > 0.0:
+                features[slots[k], DF] += w
+                counts[slots[k], label] += w * f
+                total += w * f
         groups[group, label + 1] = total
+        first = last
 
 
 @inlined
@@ -240,6 +249,7 @@ def predict_learn(
     if first == 1:
         start_sums(sums, unseen, n_rows)
     for i in range(n_rows):
+        fetch_next(counts, slots, starts, i, n_rows, n_classes)
         read = events[i, READ]
         unseen[i] += read_row(
             counts, features, groups, scalars, alpha, smooth, weighting, read, n_classes,

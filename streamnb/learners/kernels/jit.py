@@ -21,8 +21,13 @@ def inlined(function: F) -> F:
     return _compiled(function, forceinline=True)
 
 
-def _compiled(function: F, forceinline: bool) -> F:
-    settings: dict[str, Any] = {"nogil": True, "error_model": "numpy", "forceinline": forceinline}
+def reordered(function: F) -> F:
+    """The same for a step whose sums are exact, so that their order cannot be seen, and the compiler may choose it."""
+    return _compiled(function, forceinline=True, fastmath={"reassoc"})
+
+
+def _compiled(function: F, **how: Any) -> F:
+    settings: dict[str, Any] = {"nogil": True, "error_model": "numpy", **how}
     try:
         compiled: Any = numba.njit(cache=True, **settings)(function)
     except RuntimeError:  # numba found no folder that it can write its cache to

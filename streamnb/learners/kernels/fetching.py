@@ -1,0 +1,57 @@
+"""Asking for memory before it is needed: the counts of a large vocabulary are in no cache, and each token is a miss."""
+
+from typing import Any
+
+from llvmlite import ir  # type: ignore[import-untyped]  # it has no types
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from streamnb.learners.kernels.jit import inlined
+from streamnb.learners.kernels.layout import LABEL
+from streamnb.learners.kernels.types import Floats, Ints
+
+LINE = 8
+"""Numbers in a cache line."""
+FOR_READING, KEPT, DATA = 0, 3, 1
+"""What llvm.prefetch calls them."""
+
+
+def _fetch(_context: Any, table: Any, _row: Any, _column: Any) -> Any:
+    def generate(target: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = signature.args[0]
+        array = target.make_array(kind)(target, builder, arguments[0])
+        place = cgutils.get_item_pointer(  # type: ignore[no-untyped-call]  # numba has no types
+            target, builder, kind, array, arguments[1:]
+        )
+        byte, integer = ir.IntType(8).as_pointer(), ir.IntType(32)
+        prefetch = builder.module.declare_intrinsic(
+            "llvm.prefetch", [byte], ir.FunctionType(ir.VoidType(), [byte, integer, integer, integer])
+        )
+        how = [integer(number) for number in (FOR_READING, KEPT, DATA)]
+        builder.call(prefetch, [builder.bitcast(place, byte), *how])
+        return target.get_dummy_value()
+
+    return types.void(table, types.intp, types.intp), generate
+
+
+fetch: Any = intrinsic(_fetch)
+"""`fetch(table, row, column)` asks for the cache line of a number; nothing is read, so any row will do, even -1."""
+
+
+@inlined
+def fetch_next(counts: Floats, slots: Ints, starts: Ints, row: int, n_rows: int, n_classes: int) -> None:
+    """Ask for the counts of what the event after this row holds."""
+    if row + 1 < n_rows and n_classes > 0:
+        for k in range(starts[row + 1], starts[row + 2]):
+            for c in range(0, n_classes, LINE):
+                fetch(counts, slots[k], c)
+            fetch(counts, slots[k], n_classes - 1)  # the counts of a feature need not start with a line
+
+
+@inlined
+def fetch_cells(counts: Floats, slots: Ints, starts: Ints, row: int, n_rows: int, events: Floats) -> None:
+    """Ask for what learning the event after this row adds to, the counts of its class."""
+    if row + 1 < n_rows:
+        for k in range(starts[row + 1], starts[row + 2]):
+            fetch(counts, slots[k], int(events[row + 1, LABEL]))
