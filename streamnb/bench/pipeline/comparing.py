@@ -135,13 +135,17 @@ def _snapshots(client: str, sides: Sides, feeder: Feeder, effort: Effort, quick:
     """
     stream = text(20_000, 10) if quick else STREAMS[-1]
     found = sides.folder / "watched.json"
+    learned = 0.0
     small: dict[str, Any] = {"snapshots": {"every": "100ms"}, "limits": {"batch_events": SMALL_BATCH}}
     with closing(sides.daemon(client, stream, "--steps", str(found), **small)) as side:
-        for pairs in (stream.taught(), *(stream.events(1_000, 50 + turn) for turn in range(effort.rounds))):
+        feeder.put(side.topic, stream.taught())
+        for turn in range(effort.rounds):
+            pairs = stream.events(1_000, 50 + turn)
             feeder.put(side.topic, pairs)
             side.expect(pairs)
+            learned = learned or time.perf_counter()
     watched = json.loads(found.read_text())
-    beside, alone_ = _steps(watched)
+    beside, alone_ = _steps(watched, learned)
     row, size = f"{client}: {stream.name}", max(one["bytes"] for one in watched["snapshots"])
     note = f"peer: without; {len(watched['snapshots'])} snapshots, {size / 1e6:.0f} MB; {len(beside)} steps"
     longest, most, usual = 1e3 * beside[-1], 1e3 * _quantile(beside, 0.99), 1e3 * _quantile(alone_, 0.99)
@@ -149,15 +153,17 @@ def _snapshots(client: str, sides: Sides, feeder: Feeder, effort: Effort, quick:
     yield Result(row, goals.STEPS, most, most, most, None, most, usual, note)
 
 
-def _steps(watched: Any) -> tuple[list[float], list[float]]:
-    """Return the seconds of the steps beside which the whole model was saved, and of those after it was learned."""
+def _steps(watched: Any, learned: float) -> tuple[list[float], list[float]]:
+    """Return the seconds of the steps beside which the whole model was saved, and of the others.
+
+    Only those count that were begun after the model was learned: learning it takes long steps of its own.
+    """
     whole = 0.9 * max(one["bytes"] for one in watched["snapshots"])
     saved = [(one["end"] - one["seconds"], one["end"]) for one in watched["snapshots"] if one["bytes"] >= whole]
-    begun = saved[0][0]
     beside: list[float] = []
     without: list[float] = []
     for begin, seconds in watched["steps"]:
-        if begin + seconds >= begun:
+        if begin >= learned:
             busy = any(begin < end and begin + seconds > start for start, end in saved)
             (beside if busy else without).append(seconds)
     return sorted(beside or without), sorted(without or beside)
