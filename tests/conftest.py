@@ -13,6 +13,14 @@ from tests.oracle import Workload
 from tests.place import Place
 
 
+LONGEST = ("test_faults_kills", "test_faults_broker")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest first, so that no worker is left alone with one of them at the end."""
+    items.sort(key=lambda item: item.path.stem not in LONGEST)
+
+
 @pytest.fixture(scope="session")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A Kafka that all tests share, each with topics and an app of its own; it is never killed."""

@@ -7,6 +7,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any
 
@@ -95,14 +96,18 @@ class Daemon:
             self.kill()
 
     def get(self, path: str) -> tuple[int, str]:
-        """Status code and body; 0 when nobody answers."""
+        """Status code and body; 0 when nobody answers, or dies while it does."""
+        try:
+            return self._answer(path)
+        except (OSError, HTTPException):
+            return 0, ""
+
+    def _answer(self, path: str) -> tuple[int, str]:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
                 return answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             return error.code, error.read().decode()
-        except OSError:
-            return 0, ""
 
     def metrics(self) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
         """Every sample, by name and labels; empty when nobody answers."""
