@@ -12,7 +12,6 @@ from tests.lives import Fleet
 from tests.oracle import Workload
 from tests.place import Place
 
-
 LONGEST = ("test_faults_kills", "test_faults_broker")
 
 
