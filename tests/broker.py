@@ -214,9 +214,8 @@ class Broker(Cluster):
         super().__init__(f"127.0.0.1:{port}")
         self.folder = folder
         self.process: subprocess.Popen[bytes] | None = None
-        self._java = ["java", *JVM, *jvm, "-cp", f"{jars()}/*"]
-        if classes().exists():
-            self._java.insert(1, f"-XX:SharedArchiveFile={classes()}")
+        mapped = [f"-XX:SharedArchiveFile={classes()}"] if classes().exists() else []
+        self._java = ["java", *mapped, *JVM, *jvm, "-cp", f"{jars()}/*"]
         properties = {
             "process.roles": roles,
             "node.id": self._node,
