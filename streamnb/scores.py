@@ -112,7 +112,7 @@ class Scores:
         """Return how many of these the majority class was, each time as the events before had it; move it on."""
         leader, seen = self._majority, self._class_evaluated
         if leader is not None and all(n < seen[leader] for name, n in after.items() if name != leader):
-            return after.get(leader, 0) - seen[leader] if leader in after else 0  # nobody can overtake it here
+            return after.get(leader, seen[leader]) - seen[leader]  # nobody can overtake it here
         correct = 0
         counts = {name: seen.get(name, 0) for name in after} | ({leader: seen[leader]} if leader is not None else {})
         for label in actual:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 FORCED = 1
 UNWINDING_SECONDS = 5.0
+"""How long a start that is told to stop may take to end by itself."""
 
 
 def run(

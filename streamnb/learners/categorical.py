@@ -274,18 +274,11 @@ class CategoricalBlock(Block):
     def features(self) -> list[Any]:
         return list(self.names.names)
 
-    def _sorted(self) -> list[tuple[Any, int, list[Category], Ints]]:
-        """Every feature and its slot, its values and theirs, in sorted order."""
-        known = []
-        for name, f in zip(*self.names.in_order(), strict=True):
-            values = {slot: _value(key) for key, slot in self.slots_of[f].items()}
-            known.append((name, int(f), *in_order(values, values)))
-        return known
-
     def dump(self, order: Ints) -> tuple[dict[str, Any], list[Array]]:
-        known = self._sorted()
-        features = np.array([f for _, f, _, _ in known], np.int64)
-        slots = joined(slots for _, _, _, slots in known)
+        names, features = self.names.in_order()
+        known = [{slot: _value(key) for key, slot in self.slots_of[f].items()} for f in features]
+        found = [in_order(values, values) for values in known]
+        slots = joined(slots for _, slots in found)
         columns = order + 1
         arrays = [
             self.cells[features][:, columns],
@@ -294,8 +287,8 @@ class CategoricalBlock(Block):
             self.values[slots, 0, EVENTS],
         ]
         return {
-            "features": [name for name, _, _, _ in known],
-            "values": [values for _, _, values, _ in known],
+            "features": names,
+            "values": [values for values, _ in found],
         }, arrays
 
     def load(self, names: Mapping[str, Any], arrays: list[Array], n_classes: int) -> None:

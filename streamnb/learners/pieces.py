@@ -102,7 +102,7 @@ def json_pieces(value: Any) -> Iterator[str]:
             yield ("," if place else "") + _dumps(key) + ":"
             yield from json_pieces(item)
         yield "}"
-    elif isinstance(value, list) and any(isinstance(item, list | dict) for item in value[:1]) and len(value) <= PIECE:
+    elif isinstance(value, list) and 0 < len(value) <= PIECE and isinstance(value[0], list | dict):
         yield "["
         for place, item in enumerate(value):
             yield "," if place else ""
