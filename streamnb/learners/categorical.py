@@ -6,7 +6,7 @@ from typing import Any, Self
 import numpy as np
 
 from streamnb.learners.block import Batch, Block, Entries, Sums, shares
-from streamnb.learners.columns import distinct_in
+from streamnb.learners.columns import Codes
 from streamnb.learners.kernels import categorical as kernel
 from streamnb.learners.kernels.categorical import AMOUNT, EVENTS
 from streamnb.learners.kernels.types import Array, Floats, Ints
@@ -80,20 +80,20 @@ class CategoricalBlock(Block):
         buffer.push(row, slots, extras, None)
 
     def fill(self, buffer: Buffer, names: list[Any], values: Array, learned: Array) -> None:
-        n_rows, n_columns = values.shape
-        slots = np.empty((n_rows, n_columns), np.int64)
-        extras = np.empty((n_rows, n_columns), np.int64)
-        present = np.ones((n_rows, n_columns), np.bool_)
+        codes = Codes(values, learned)
+        slots, features, missing = np.zeros((3, codes.size), np.int64)
         for j, name in enumerate(names):
-            distinct, inverse = distinct_in(values[:, j])
-            wanted = np.zeros(len(distinct), np.bool_)
-            wanted[inverse[learned]] = True
-            places, features, missing = self._places(buffer, name, distinct, wanted.tolist())
-            slots[:, j], extras[:, j], present[:, j] = places[inverse], features[inverse], ~missing[inverse]
-        starts = np.concatenate([[0], np.cumsum(present.sum(axis=1))]).astype(np.int64)
-        kept = slots.reshape(-1) if present.all() else slots[present]
-        buffer.take(starts, kept, np.zeros(len(kept)))
-        buffer.extras = extras.reshape(-1) if present.all() else extras[present]
+            distinct, wanted, places = codes.distinct(j)
+            slots[places], features[places], missing[places] = self._places(buffer, name, distinct, wanted)
+        kept, extras = codes.spread(slots), codes.spread(features)
+        n_rows, n_columns = values.shape
+        if missing.any():
+            present = codes.spread(missing) == 0
+            starts = np.concatenate([[0], np.cumsum(present.sum(axis=1))]).astype(np.int64)
+            kept, extras = kept[present], extras[present]
+        else:
+            starts = n_columns * np.arange(n_rows + 1)
+        buffer.take(starts, kept.reshape(-1), np.zeros(0), extras.reshape(-1))
 
     def _places(self, buffer: Buffer, name: Any, distinct: list[Any], wanted: list[bool]) -> tuple[Ints, Ints, Array]:
         """Return the slots of a feature's categories, its own slot for each, and which of them are missing."""

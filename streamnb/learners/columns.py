@@ -1,6 +1,7 @@
 """Rows of arrays present all their columns: one counter per width, so that a sparse row costs what it stores."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ from streamnb.learners.kernels.layout import LABEL, WIDE
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.tables import Buffer
 from streamnb.learners.values import LARGEST_NUMBER, refusal
+
+WIDEST_SPAN = 1 << 16
+"""Whole numbers that lie further apart than this are ranked."""
 
 
 class Columns:
@@ -129,22 +133,65 @@ def first_bad(block: str, names: Sequence[Any], values: Array, good: Array, allo
     return refusal(block, names[column], values[row, column].item(), allowed)
 
 
-def distinct_in(column: Array) -> tuple[list[Any], Ints]:
-    """Return the distinct values of an array in Python's own types, and the place of each element's among them."""
-    if column.dtype.kind not in "iub" or not len(column):
-        return _by_sorting(column)
-    low, high = int(column.min()), int(column.max())
-    if high - low >= 1 << 16 or high >= 1 << 62:
-        return _by_sorting(column)
-    shifted = column.astype(np.int64) - low
-    present = np.flatnonzero(np.bincount(shifted))
-    if len(present) == present[-1] + 1:  # no gaps
-        return (present + low).astype(column.dtype).tolist(), shifted
-    rank = np.zeros(present[-1] + 1, np.int64)
-    rank[present] = np.arange(len(present))
-    return (present + low).astype(column.dtype).tolist(), rank[shifted]
+class Codes:
+    """The values of a table, (n_rows, n_columns), as whole numbers that lie close together in each column.
 
+    `learned` says which rows are.
+    """
 
-def _by_sorting(column: Array) -> tuple[list[Any], Ints]:
-    values, inverse = np.unique(column, return_inverse=True)
-    return values.tolist(), inverse.astype(np.int64)
+    __slots__ = ("_codes", "_low", "_marks", "_shifts", "_starts", "_type", "_values")
+
+    def __init__(self, table: Array, learned: Array) -> None:
+        self._type = table.dtype
+        self._values: list[list[Any]] = []
+        """What the codes stand for, column by column, unless they are the values themselves."""
+        fits = table.dtype.kind in "iub" and table.dtype != np.uint64
+        self._codes: Ints = np.ascontiguousarray(table, np.int64) if fits else self._ranks(table)
+        spans = self._spans()
+        if sum(spans) > WIDEST_SPAN and not self._values:
+            self._codes = self._ranks(table)
+            spans = self._spans()
+        self._starts = [0, *accumulate(spans)]
+        self._shifts = np.array(self._starts[:-1], np.int64) - self._low
+        self._marks = np.zeros(self._starts[-1], np.int64)
+        kernel.mark(self._codes, self._shifts, learned, self._marks)
+
+    def _ranks(self, table: Array) -> Ints:
+        codes = np.empty(table.shape, np.int64)
+        for j, column in enumerate(table.T):
+            values, codes[:, j] = np.unique(column, return_inverse=True)
+            self._values.append(values.tolist())
+        return codes
+
+    def _spans(self) -> list[int]:
+        """Return how many whole numbers the codes of each column lie among."""
+        self._low, high = np.zeros((2, self._codes.shape[1]), np.int64)
+        if not len(self._codes):
+            return [0] * len(high)
+        kernel.limits(self._codes, self._low, high)
+        return [most - least + 1 for least, most in zip(self._low.tolist(), high.tolist(), strict=True)]
+
+    @property
+    def size(self) -> int:
+        """How long a table for `spread` is."""
+        return self._starts[-1]
+
+    def distinct(self, j: int) -> tuple[list[Any], list[bool], Ints]:
+        """Return the distinct values of a column in Python's own types, whether a row with it is learned, and places.
+
+        These are the values' places in a table for `spread`.
+        """
+        start, stop = self._starts[j : j + 2]
+        marks = self._marks[start:stop]
+        codes = np.flatnonzero(marks)
+        if self._values:
+            values = [self._values[j][code] for code in codes.tolist()]
+        else:
+            values = (codes + self._low[j]).astype(self._type).tolist()
+        return values, (marks[codes] > 1).tolist(), codes + start
+
+    def spread(self, table: Ints) -> Ints:
+        """Return what a table says of each value, (n_rows, n_columns)."""
+        out = np.empty(self._codes.shape, np.int64)
+        kernel.spread(self._codes, self._shifts, table, out)
+        return out

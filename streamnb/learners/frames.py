@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from streamnb.learners.columns import distinct_in
-from streamnb.learners.kernels.layout import EVENT_FIELDS, LABEL, WEIGHT, WIDE
+from streamnb.learners.kernels import arrays as kernel
+from streamnb.learners.kernels.layout import EVENT_FIELDS, LABEL
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.rows import Rows
 from streamnb.learners.values import LARGEST_WEIGHT, Label, plain_name, plain_time, plain_weight
@@ -29,26 +29,25 @@ def rows_of(model: "Model", X: Any, y: Any = None, w: Any = None, t: Any = None)
     columns = dense_columns(model, X)
     if columns is None and not is_sparse(X):
         for i, x in enumerate(_events(X)):
-            rows.add(x, None if y is None else labels[i], float(weights[i]), times[i], supervised=y is not None)
+            time = None if times is None else times[i]
+            rows.add(x, None if y is None else labels[i], float(weights[i]), time, supervised=y is not None)
         return rows
     rows.batch.n_rows = n_rows
-    events = rows.batch.events = np.empty((max(n_rows, 1), EVENT_FIELDS))
-    events[:] = (-1.0, 1.0, 1.0, 1.0, 0.0)
-    learned = np.zeros(n_rows, np.bool_)
-    if y is not None and n_rows:
-        slots = events[:n_rows, LABEL] = _label_slots(model, rows, labels, weights)
-        events[:n_rows, WEIGHT] = weights
-        learned = slots >= 0
-        rows.learned = int(np.count_nonzero(learned))
-    if model.forgets:
-        rows.times = [plain_time(time) for time in times]
     block, buffer = model.blocks[0], rows.buffers[0]
+    presents = columns is None or (block.presents_columns and not is_frame(X))
+    width = X.shape[1] if presents else 0
+    events = rows.batch.events = np.zeros((max(n_rows, 1), EVENT_FIELDS))
+    if y is None:
+        kernel.write_events(np.zeros(n_rows, np.int64), 0, np.zeros(1, np.int64), np.zeros(n_rows), width, events)
+    else:
+        rows.learned = _write_events(model, rows, labels, weights, width, events)
+    learned = events[:n_rows, LABEL] >= 0.0
+    if model.forgets:
+        rows.times = [None] * n_rows if times is None else [plain_time(time) for time in times]
     if columns is None:
         block.fill_sparse(buffer, X, learned)
-        events[:, WIDE] = X.shape[1]
-    elif block.presents_columns and not is_frame(X):
+    elif presents:
         block.fill_columns(buffer, columns[1], learned)
-        events[:, WIDE] = X.shape[1]
     else:
         block.fill(buffer, columns[0], columns[1], learned)
     return rows
@@ -127,8 +126,8 @@ def _listed(values: Any, n_rows: int, what: str) -> list[Any]:
     return listed
 
 
-def _targets(n_rows: int, y: Any, w: Any, t: Any) -> tuple[Any, Any, list[Any]]:
-    """Return labels (an array or a list), weights (an array) and times, one per event, lengths checked."""
+def _targets(n_rows: int, y: Any, w: Any, t: Any) -> tuple[Any, Floats, list[Any] | None]:
+    """Return labels (an array or a list), weights and times (None: as of now), one per event, lengths checked."""
     if y is None:
         labels: Any = None
     elif isinstance(y, np.ndarray) and y.ndim == 1 and y.dtype.kind in "ib" and len(y) == n_rows:
@@ -145,27 +144,31 @@ def _targets(n_rows: int, y: Any, w: Any, t: Any) -> tuple[Any, Any, list[Any]]:
             raise ValueError(f"weights: allowed are numbers from 0 to {LARGEST_WEIGHT:g}")
     else:
         weights = np.array([plain_weight(weight) for weight in _listed(w, n_rows, "weights")])
-    times = [t] * n_rows if t is None or np.ndim(t) == 0 else _listed(t, n_rows, "event times")
-    return labels, weights, times
+    if t is None:
+        return labels, weights, None
+    return labels, weights, [t] * n_rows if np.ndim(t) == 0 else _listed(t, n_rows, "event times")
 
 
-def _label_slots(model: "Model", rows: Rows, labels: Any, weights: Floats) -> Ints:
-    """Return the class slot of every event, -1 for what is not learned; new labels go to the batch."""
+def _write_events(model: "Model", rows: Rows, labels: Any, weights: Floats, width: int, events: Floats) -> int:
+    """Write the events of labelled rows; return how many are to be learned. New labels go to the batch."""
     if isinstance(labels, np.ndarray):
-        distinct, inverse = distinct_in(labels)
-    else:
-        seen: dict[tuple[type, Any], int] = {}
-        inverse = np.array([seen.setdefault((type(y), _hashable(y)), len(seen)) for y in labels], np.int64)
-        distinct = [key[1] for key in seen]
-    learned = weights > 0.0
-    # the label of an event of weight 0 is refused like any other, but not learned
-    slots = np.empty(len(distinct), np.int64)
-    for i, y in enumerate(distinct):
+        codes = model.label_codes
+        if labels.dtype.kind == codes.dtype_kind:
+            numbers = np.ascontiguousarray(labels, np.int64)
+            learned = kernel.write_events(numbers, codes.low, codes.slots, weights, width, events)
+            if learned >= 0:
+                return learned
+        labels = labels.tolist()
+    seen: dict[tuple[type, Any], int] = {}
+    ranks = np.array([seen.setdefault((type(y), _hashable(y)), len(seen)) for y in labels], np.int64)
+    wanted = set(ranks[weights > 0.0].tolist())
+    slots = np.zeros(len(seen), np.int64)
+    for (_, y), rank in seen.items():  # the label of an event of weight 0 is refused like any other, but not learned
         slot, label = model.label_slot(y, rows.fresh_labels)
-        if slot < 0 and learned[inverse == i].any():
+        if slot < 0 and rank in wanted:
             slot = rows.fresh_labels[label] = len(model.labels) + len(rows.fresh_labels)
-        slots[i] = slot
-    return np.where(learned, slots[inverse], -1)
+        slots[rank] = max(slot, 0)
+    return kernel.write_events(ranks, 0, slots, weights, width, events)
 
 
 def _hashable(y: Any) -> Any:

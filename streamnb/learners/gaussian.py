@@ -92,7 +92,7 @@ class GaussianBlock(Block):
             learns = [bool(learned.any())] * n_columns
             slots = buffer.look_up(self.names.slots, len(self.names), names, learns, None)
             starts = np.arange(n_rows + 1, dtype=np.int64) * n_columns
-            buffer.take(starts, np.tile(slots, n_rows), table.reshape(-1))
+            buffer.take(starts, slots, table.reshape(-1))
             return
         present = ~np.isnan(table)
         good = (np.abs(table) <= LARGEST_NUMBER) | ~present

@@ -15,7 +15,7 @@ from streamnb.learners.kernels import answer as kernel
 from streamnb.learners.kernels.answer import DECLARED, EVENTS, FIELDS, GIVEN, N
 from streamnb.learners.kernels.layout import EVENT_FIELDS, JOINT
 from streamnb.learners.kernels.types import Floats, Ints
-from streamnb.learners.rows import Rows, Scored
+from streamnb.learners.rows import Rows, Scored, label_codes
 from streamnb.learners.tables import Buffer, Names, grown
 from streamnb.learners.values import Label, plain_label, sorted_by_type
 
@@ -181,6 +181,7 @@ class Model(base.MiniBatchClassifier):
     def sort_labels(self) -> None:
         self._sorted: list[Label] = sorted_by_type(self.labels.names)
         self.order: Ints = np.array([self.labels.slots[label] for label in self._sorted], np.int64)
+        self.label_codes = label_codes(self._sorted, self.order)
         self._start_one()
         for block in self.blocks:
             block.reserve(len(self._sorted))

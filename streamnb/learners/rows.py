@@ -1,9 +1,9 @@
 """A batch of validated events, bound to one model, and what comes of predicting and learning it."""
 
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 
 _PACK: Callable[..., None] = struct.Struct(f"{EVENT_FIELDS}d").pack_into
 
+MOST_CODES = 1 << 16
+"""Labels that lie further apart are looked up one by one,"""
+LARGEST_CODE = 1 << 62
+"""and so are those that do not fit an array of integers."""
+
 
 @dataclass(frozen=True, slots=True)
 class Scored:
@@ -31,6 +36,32 @@ class Scored:
     """(n_events,) the predicted column, -1 while no class was known."""
     unseen: Ints
     """(n_events,) how many features, categories or tokens of the row the model had never learned."""
+
+
+class LabelCodes(NamedTuple):
+    """The slots of labels that are whole numbers, or booleans, close together: that of `low` comes first."""
+
+    dtype_kind: str
+    """Of the arrays whose labels can be looked up; empty if there are none."""
+    low: int
+    slots: Ints
+    """-1 for what is no label."""
+
+
+NO_CODES = LabelCodes("", 0, np.zeros(0, np.int64))
+
+
+def label_codes(labels: Sequence[Label], slots: Ints) -> LabelCodes:
+    """Return the codes of sorted labels."""
+    kind = {int: "i", bool: "b"}.get(type(labels[0]), "") if labels else ""
+    if not kind or type(labels[-1]) is not type(labels[0]):  # sorted by type
+        return NO_CODES
+    low, high = int(labels[0]), int(labels[-1])
+    if high - low >= MOST_CODES or max(abs(low), high) > LARGEST_CODE:
+        return NO_CODES
+    table = np.full(high - low + 1, -1, np.int64)
+    table[[int(label) - low for label in labels]] = slots
+    return LabelCodes(kind, low, table)
 
 
 class Rows:

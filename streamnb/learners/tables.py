@@ -266,7 +266,10 @@ class Buffer:
             slots[j] = slot
         return slots
 
-    def take(self, starts: Ints, slots: Ints, values: Floats) -> None:
-        """Hold these entries of a whole batch."""
-        self.starts, self.slots, self.values, self.used = starts, slots, values, len(slots)
-        self.extras = np.zeros(len(slots), np.int64)  # they all belong to group 0
+    def take(self, starts: Ints, slots: Ints, values: Floats, extras: Ints | None = None) -> None:
+        """Hold these entries of a whole batch; without `extras` they all belong to group 0.
+
+        `slots` may be fewer than values: those of one row, if all rows have the same.
+        """
+        self.starts, self.slots, self.values, self.used = starts, slots, values, int(starts[-1])
+        self.extras = np.zeros(len(slots), np.int64) if extras is None else extras

@@ -2,7 +2,7 @@
 
 `cells[feature, column, field]`: column 0 holds the moments over all classes, column c + 1 those of class c. `n`,
 `mean` and `M2` are pairs (value, what its rounding dropped); the mean is relative to the anchor, the first value
-seen.
+seen. `slots` are those of every row's values, or of one row's if all rows have the same (`slots_ahead`).
 """
 
 import math
@@ -37,6 +37,7 @@ from streamnb.learners.kernels.types import Floats, Ints
 N, N_LOW, ANCHOR, MEAN, MEAN_LOW, M2, M2_LOW, EVENTS = range(8)
 FIELDS = 8
 WIDEST, WIDEST_FEATURE, VARIANCES = range(3)
+SIDE_BY_SIDE = 64
 TAU = 2.0 * math.pi
 HALF_LOG_TAU = 0.5 * math.log(TAU)
 
@@ -78,10 +79,16 @@ def learn_cell(cells: Floats, f: int, c: int, x: float, w: float) -> None:
 
 
 @inlined
-def refresh_variances(cells: Floats, cache: Floats, n_features: int, slots: Ints, start: int, stop: int) -> None:
+def slots_ahead(slots: Ints, values: Floats, start: int) -> int:
+    """Return how far the values of the row that starts here are ahead of their slots."""
+    return start if len(slots) < len(values) else 0
+
+
+@inlined
+def refresh_variances(cells: Floats, cache: Floats, n_features: int, slots: Ints, first: int, last: int) -> None:
     """Keep the cached variances over all classes of the features of one event, and the largest of all."""
     widest, feature = cache[WIDEST], int(cache[WIDEST_FEATURE])
-    for k in range(start, stop):
+    for k in range(first, last):
         f = slots[k]
         n = cells[f, 0, N]
         variance = cells[f, 0, M2] / n if n > 0.0 else 0.0
@@ -133,11 +140,12 @@ def learn_row(
     w: float,
 ) -> None:
     """Add one event to the cells of its class."""
+    ahead = slots_ahead(slots, values, start)
     for k in range(start, stop):
-        f = slots[k]
+        f = slots[k - ahead]
         learn_cell(cells, f, label + 1, values[k], w)
         learn_cell(cells, f, 0, values[k], w)
-    refresh_variances(cells, cache, n_features, slots, start, stop)
+    refresh_variances(cells, cache, n_features, slots, start - ahead, stop - ahead)
 
 
 @inlined
@@ -180,10 +188,11 @@ def read_row(
     epsilon = var_smoothing * cache[WIDEST]
     taken = ddof_as_held(ddof, read)
     unseen = 0 if n_classes > 0 else stop - start
+    ahead = slots_ahead(slots, values, start)
     for c in range(n_classes):
         total, distance, logs, product, factors = 0.0, 0.0, 0.0, 1.0, 0
         for k in range(start, stop):
-            f = slots[k]
+            f = slots[k - ahead]
             column = c + 1
             n = cells[f, column, N] if f >= 0 else 0.0
             if n == 0.0:
@@ -226,8 +235,7 @@ def prepare(
     read: float,
     n_classes: int,
     slots: Ints,
-    start: int,
-    stop: int,
+    width: int,
     table: Floats,
     logs: Floats,
 ) -> int:
@@ -241,8 +249,8 @@ def prepare(
     for c in range(n_classes):
         product, factors = 1.0, 0
         logs[c] = 0.0
-        for k in range(stop - start):
-            f = slots[start + k]
+        for k in range(width):
+            f = slots[k]
             column = c + 1
             if f >= 0 and cells[f, column, N] == 0.0:
                 column = 0
@@ -271,60 +279,42 @@ def prepare(
     return unseen
 
 
-@jit
-def read_rows(
-    cells: Floats,
-    cache: Floats,
-    var_smoothing: float,
-    ddof: float,
-    n_classes: int,
-    n_rows: int,
-    starts: Ints,
-    slots: Ints,
-    values: Floats,
-    events: Floats,
-    sums: Floats,
-    unseen: Ints,
-) -> None:
-    """Do the same as `read_row`, bit for bit, for rows none of which is learned.
+@inlined
+def alike(n_rows: int, starts: Ints, slots: Ints, values: Floats, events: Floats) -> bool:
+    """Whether all rows have the same features in the same order, and none rescales the cells."""
+    width = starts[1]
+    other = 0
+    for i in range(n_rows):
+        other += starts[i + 1] != (i + 1) * width or events[i, SHIFT] != 1.0
+    if other == 0 and len(slots) >= len(values):
+        for i in range(1, n_rows):
+            for k in range(width):
+                other += slots[i * width + k] != slots[k]
+    return other == 0
 
-    As long as rows have the same features, what the cells say of them is worked out once.
-    """
-    widest = 0
-    for i in range(n_rows):
-        widest = max(widest, starts[i + 1] - starts[i])
-    table = np.empty((4, widest, n_classes))
-    logs = np.empty(n_classes)
-    distance = np.empty(n_classes)
-    never = -1
-    for i in range(n_rows):
-        start, stop = starts[i], starts[i + 1]
-        same = i > 0 and stop - start == start - starts[i - 1] and events[i, READ] == events[i - 1, READ]
-        if same:
-            for k in range(start, stop):
-                if slots[k] != slots[k - (stop - start)]:
-                    same = False
-                    break
-        if not same:
-            never = prepare(
-                cells, cache, var_smoothing, ddof, events[i, READ], n_classes, slots, start, stop, table, logs
-            )  # fmt: skip
-        if never < 0:
-            unseen[i] += read_row(
-                cells, cache, var_smoothing, ddof, events[i, READ], n_classes, slots, values, start, stop,
-                sums[i], unseen,
-            )  # fmt: skip
-            continue
-        unseen[i] += never
+
+@inlined
+def read_alike(
+    n_classes: int, n_rows: int, width: int, values: Floats, table: Floats, logs: Floats, sums: Floats
+) -> None:
+    """Do the same as `read_row`, bit for bit, for rows of the same features, `SIDE_BY_SIDE` of them at once."""
+    column = np.empty(SIDE_BY_SIDE)
+    distance = np.empty((n_classes, SIDE_BY_SIDE))
+    for first in range(0, n_rows, SIDE_BY_SIDE):
+        n = min(SIDE_BY_SIDE, n_rows - first)
         distance[:] = 0.0
-        for k in range(stop - start):
-            x = values[start + k]
+        for k in range(width):
+            for i in range(n):
+                column[i] = values[(first + i) * width + k]
             for c in range(n_classes):
-                away, rounded = two_sum(x, -table[0, k, c])
-                delta = (away - table[1, k, c]) + (rounded - table[2, k, c])
-                distance[c] += delta * delta * table[3, k, c]
-        for c in range(n_classes):
-            sums[i, c, JOINT] += max(-0.5 * (distance[c] + logs[c]), -LARGEST)
+                anchor, mean, mean_low, inverse = table[0, k, c], table[1, k, c], table[2, k, c], table[3, k, c]
+                for i in range(n):
+                    away, rounded = two_sum(column[i], -anchor)
+                    delta = (away - mean) + (rounded - mean_low)
+                    distance[c, i] += delta * delta * inverse
+        for i in range(n):
+            for c in range(n_classes):
+                sums[first + i, c, JOINT] += max(-0.5 * (distance[c, i] + logs[c]), -LARGEST)
 
 
 @jit
@@ -347,11 +337,17 @@ def predict_learn(
     """Read every row, and learn those that have a label."""
     if first == 1:
         start_sums(sums, unseen, n_rows)
-    if n_rows > 1 and n_classes > 0 and only_read(events, n_rows):
-        read_rows(
-            cells, cache, var_smoothing, ddof, n_classes, n_rows, starts, slots, values, events, sums, unseen
+    if n_rows > 1 and n_classes > 0 and only_read(events, n_rows) and alike(n_rows, starts, slots, values, events):
+        width = starts[1]
+        table = np.empty((4, width, n_classes))
+        logs = np.empty(n_classes)
+        never = prepare(
+            cells, cache, var_smoothing, ddof, events[0, READ], n_classes, slots, width, table, logs
         )  # fmt: skip
-        return
+        if never >= 0:
+            unseen[:n_rows] += never
+            read_alike(n_classes, n_rows, width, values, table, logs, sums)
+            return
     for i in range(n_rows):
         unseen[i] += read_row(
             cells, cache, var_smoothing, ddof, events[i, READ], n_classes, slots, values, starts[i], starts[i + 1],

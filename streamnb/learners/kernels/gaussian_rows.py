@@ -18,10 +18,11 @@ from streamnb.learners.kernels.gaussian import (
     MEAN_LOW,
     N_LOW,
     N,
+    alike,
     refresh_variances,
 )
 from streamnb.learners.kernels.jit import inlined, jit
-from streamnb.learners.kernels.layout import LABEL, SHIFT, WEIGHT
+from streamnb.learners.kernels.layout import LABEL, WEIGHT
 from streamnb.learners.kernels.sums import LARGEST, add_pair, two_sum
 from streamnb.learners.kernels.types import Floats, Ints
 
@@ -108,21 +109,6 @@ def weigh_alike(cells: Floats, slots: Ints, n_entries: int, weights: Floats) -> 
     return other == 0
 
 
-@inlined
-def alike(n_rows: int, starts: Ints, slots: Ints, events: Floats) -> bool:
-    """Whether all rows have the features of the first one, in the same order, and none rescales the cells."""
-    width = starts[1]
-    other = 0
-    for i in range(n_rows):
-        other += starts[i + 1] != (i + 1) * width or events[i, SHIFT] != 1.0
-    if other > 0:
-        return False
-    for i in range(1, n_rows):
-        for k in range(width):
-            other += slots[i * width + k] != slots[k]
-    return other == 0
-
-
 @jit
 def learn(
     cells: Floats,
@@ -141,7 +127,7 @@ def learn(
     if (
         n_rows <= LANES
         or 2 * width < LANES
-        or not alike(n_rows, starts, slots, events)
+        or not alike(n_rows, starts, slots, values, events)
         or not weigh_alike(cells, slots, width, weights)
     ):
         gaussian.learn(cells, cache, n_features, n_classes, n_rows, starts, slots, values, events)
