@@ -24,7 +24,7 @@ class Columns:
     `rows`: how many of each width were learned and are not yet counted on their columns' names.
     """
 
-    __slots__ = ("_allowed", "_block", "_least", "_slots", "_valid", "named", "rows")
+    __slots__ = ("_allowed", "_block", "_in_place", "_least", "_slots", "_valid", "named", "rows")
 
     def __init__(self, block: str, least: float, allowed: str) -> None:
         self._block, self._least, self._allowed = block, least, allowed
@@ -32,6 +32,7 @@ class Columns:
         self.named = 0
         """The columns below this have slots."""
         self._slots: Ints = np.zeros(0, np.int64)
+        self._in_place = False
         self._valid = -1
 
     @staticmethod
@@ -41,7 +42,7 @@ class Columns:
 
     def learned(self, batch: Batch) -> None:
         """Count the labelled rows of a batch."""
-        width = int(batch.events[0, WIDE])
+        width = int(batch.events[0, WIDE]) if batch.n_rows else 0
         if width == 0:  # a batch is all rows of one array, or none of any
             return
         rows = int(np.count_nonzero(batch.events[: batch.n_rows, LABEL] >= 0.0))
@@ -79,14 +80,19 @@ class Columns:
         Refuse a value below the least and one that no block takes.
         """
         starts, columns, values = stored
-        if width > self.named and learned.any():
-            slots = buffer.look_up(known, n_slots, range(width), [True] * width, outer)
-        else:
-            slots = self._slots_below(width, known)
         places = np.empty(len(columns), np.int64)
-        bad = kernel.place(columns, values, slots, self._least, LARGEST_NUMBER, places)
+        bad = kernel.take_columns(columns, width, places)
+        if bad >= 0:
+            raise ValueError(f"an array of {width} columns stores a value in column {int(columns[bad])}")
+        bad = kernel.first_outside(values, self._least, LARGEST_NUMBER)
         if bad >= 0:
             raise refusal(self._block, int(columns[bad]), float(values[bad]), self._allowed)
+        if width > self.named and learned.any():
+            kernel.replace(places, buffer.look_up(known, n_slots, range(width), [True] * width, outer))
+        else:
+            slots, in_place = self._slots_below(width, known)
+            if not in_place:
+                kernel.replace(places, slots)
         buffer.take(starts, places, values)
 
     def stored_in(self, X: Any) -> tuple[Ints, Array, Floats]:
@@ -100,13 +106,17 @@ class Columns:
         values = np.ascontiguousarray(matrix.data, np.float64)
         return matrix.indptr.astype(np.int64), np.ascontiguousarray(matrix.indices), values
 
-    def _slots_below(self, width: int, known: dict[Any, int]) -> Ints:
-        """Return the slots of the columns, -1 where they have none; kept until a name is added or moved."""
+    def _slots_below(self, width: int, known: dict[Any, int]) -> tuple[Ints, bool]:
+        """Return the slots of the columns, -1 where they have none, and whether each column is its own slot.
+
+        They are kept until a name is added or moved.
+        """
         if len(self._slots) < width or self._valid != len(known):
             get = known.get
             self._slots = np.array([get(column, -1) for column in range(width)], np.int64)
+            self._in_place = bool((self._slots == np.arange(width)).all())
             self._valid = len(known)
-        return self._slots
+        return self._slots, self._in_place
 
 
 def stored_of(values: Array) -> tuple[Ints, Ints, Floats]:

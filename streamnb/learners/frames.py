@@ -36,7 +36,7 @@ def rows_of(model: "Model", X: Any, y: Any = None, w: Any = None, t: Any = None)
     block, buffer = model.blocks[0], rows.buffers[0]
     presents = columns is None or (block.presents_columns and not is_frame(X))
     width = X.shape[1] if presents else 0
-    events = rows.batch.events = np.zeros((max(n_rows, 1), EVENT_FIELDS))
+    events = rows.batch.events = np.empty((n_rows, EVENT_FIELDS))
     if y is None:
         kernel.write_events(np.zeros(n_rows, np.int64), 0, np.zeros(1, np.int64), np.zeros(n_rows), width, events)
     else:

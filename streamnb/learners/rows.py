@@ -10,7 +10,7 @@ import numpy as np
 from streamnb.learners.block import Batch
 from streamnb.learners.kernels.layout import EVENT_FIELDS
 from streamnb.learners.kernels.types import Floats, Ints
-from streamnb.learners.tables import Buffer, grown
+from streamnb.learners.tables import NO_INTS, Buffer, grown
 from streamnb.learners.values import Label, plain_time, plain_weight
 
 if TYPE_CHECKING:
@@ -48,7 +48,8 @@ class LabelCodes(NamedTuple):
     """-1 for what is no label."""
 
 
-NO_CODES = LabelCodes("", 0, np.zeros(0, np.int64))
+NO_CODES = LabelCodes("", 0, NO_INTS)
+NO_EVENTS: Floats = np.zeros((0, EVENT_FIELDS))
 
 
 def label_codes(labels: Sequence[Label], slots: Ints) -> LabelCodes:
@@ -69,7 +70,7 @@ class Rows:
 
     def __init__(self, model: "Model") -> None:
         self._model = model
-        self.batch = Batch(0, 0, np.zeros(0, np.int64), np.zeros((1, EVENT_FIELDS)))
+        self.batch = Batch(0, 0, NO_INTS, NO_EVENTS)
         self.buffers = [Buffer() for _ in model.blocks]
         self.fresh_labels: dict[Label, int] = {}
         self.times: list[float | None] = []

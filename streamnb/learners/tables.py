@@ -131,6 +131,13 @@ def packers(n: int) -> tuple[Callable[..., None], Callable[..., None]]:
     return struct.Struct(f"{n}q").pack_into, struct.Struct(f"{n}d").pack_into
 
 
+START: Ints = np.zeros(1, np.int64)
+"""Where the first row of every batch starts."""
+NO_INTS: Ints = np.zeros(0, np.int64)
+NO_FLOATS: Floats = np.zeros(0)
+NO_BYTES = bytearray()
+
+
 class Buffer:
     """What one block is to read and learn of each row of a batch, row after row, and the names new to the batch.
 
@@ -152,19 +159,22 @@ class Buffer:
     )
 
     def __init__(self) -> None:
-        self.starts: Ints = np.zeros(2, np.int64)
+        self.starts = START
         self.used = 0
         self.fresh: dict[Any, int] = {}
         self.fresh_outer: dict[Any, int] = {}
-        self._hold(16)
+        self.capacity = 0
+        self.for_slots = self.for_extras = self.for_values = NO_BYTES
+        self.slots = self.extras = NO_INTS
+        self.values = NO_FLOATS
 
     def _hold(self, capacity: int) -> None:
         """Allocate slots, extras and values; a bytearray is what is written to fastest from Python."""
         self.capacity = capacity
         self.for_slots, self.for_extras, self.for_values = (bytearray(8 * capacity) for _ in range(3))
-        self.slots: Ints = np.frombuffer(self.for_slots, np.int64)
-        self.extras: Ints = np.frombuffer(self.for_extras, np.int64)
-        self.values: Floats = np.frombuffer(self.for_values, np.float64)
+        self.slots = np.frombuffer(self.for_slots, np.int64)
+        self.extras = np.frombuffer(self.for_extras, np.int64)
+        self.values = np.frombuffer(self.for_values, np.float64)
 
     def clear(self) -> None:
         self.used = 0
@@ -178,7 +188,7 @@ class Buffer:
         stop = self.used + n
         if stop > self.capacity:
             old = self.slots, self.extras, self.values
-            self._hold(max(stop, 2 * self.capacity))
+            self._hold(max(stop, 2 * self.capacity, 16))
             for array, before in zip((self.slots, self.extras, self.values), old, strict=True):
                 array[: self.used] = before[: self.used]
         return 8 * self.used

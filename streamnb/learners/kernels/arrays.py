@@ -69,8 +69,21 @@ def first_outside(values: Floats, least: float, most: float) -> int:
 
 
 @jit
-def place(columns: Array, values: Floats, slots: Ints, least: float, most: float, out: Ints) -> int:
-    """Write the slot of each entry's column; return the first entry not within the limits, -1 if there is none."""
+def take_columns(columns: Array, width: int, out: Ints) -> int:
+    """Write the column of each entry; return the first entry of none of the `width` columns, -1 if there is none."""
+    outside = 0
     for k in range(len(columns)):
-        out[k] = slots[columns[k]]
-    return first_outside(values, least, most)
+        out[k] = columns[k]
+        outside |= (out[k] < 0) | (out[k] >= width)
+    if outside:
+        for k in range(len(columns)):
+            if not 0 <= out[k] < width:
+                return k
+    return -1
+
+
+@jit
+def replace(out: Ints, slots: Ints) -> None:
+    """Replace the column of each entry with its slot."""
+    for k in range(len(out)):
+        out[k] = slots[out[k]]

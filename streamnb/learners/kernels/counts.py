@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from streamnb.learners.kernels.answer import answer_one, learn_class
-from streamnb.learners.kernels.fetching import fetch_next
+from streamnb.learners.kernels.fetching import fetch_added, fetch_next
 from streamnb.learners.kernels.jit import inlined, jit
 from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, only_read, start_sums
 from streamnb.learners.kernels.sums import FACTORS, LN2, SMALLEST_FACTOR, take_exponents
@@ -98,6 +98,7 @@ def learn_row(
             last = present(features, groups, scalars, slots, first, stop, group)
         total = groups[group, label + 1]
         for k in range(first, last):
+            fetch_added(counts, features, slots, k, label)
             f = values[k]
             if f > 0.0:
                 features[slots[k], DF] += w

@@ -11,6 +11,7 @@ from streamnb.learners.kernels.jit import inlined
 from streamnb.learners.kernels.layout import LABEL
 from streamnb.learners.kernels.types import Floats, Ints
 
+AHEAD = 16
 LINE = 8
 """Numbers in a cache line."""
 FOR_READING, KEPT, DATA = 0, 3, 1
@@ -55,3 +56,11 @@ def fetch_cells(counts: Floats, slots: Ints, starts: Ints, row: int, n_rows: int
     if row + 1 < n_rows:
         for k in range(starts[row + 1], starts[row + 2]):
             fetch(counts, slots[k], int(events[row + 1, LABEL]))
+
+
+@inlined
+def fetch_added(counts: Floats, features: Floats, slots: Ints, k: int, label: int) -> None:
+    """Ask for what learning an entry some way after this one adds to, if its event is of the same class."""
+    slot = slots[min(k + AHEAD, len(slots) - 1)]
+    fetch(counts, slot, label)
+    fetch(features, slot, 1)
