@@ -8,13 +8,14 @@ import numpy as np
 
 from streamnb.learners.block import Batch, Entries, Sums, shares
 from streamnb.learners.columns import Columns, dense_check, stored_of
+from streamnb.learners.kernels import arrays
 from streamnb.learners.kernels import bernoulli as kernel
 from streamnb.learners.kernels.bernoulli import BINS
 from streamnb.learners.kernels.counts import COLUMN, EVENTS, WIDTH
+from streamnb.learners.kernels.layout import LARGEST_NUMBER
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, grown, packers
 from streamnb.learners.values import (
-    LARGEST_NUMBER,
     NUMBERS,
     SMALL_NORM,
     finite_number,
@@ -24,6 +25,8 @@ from streamnb.learners.values import (
 from streamnb.learners.vocabulary import VocabularyBlock
 
 ALLOWED = "real numbers up to 1e120 in magnitude and booleans (absent or None: off)"
+FEW = 16
+"""So few values are written faster one by one."""
 HELD = 1.0 + 1e-9
 """Taking back may exceed what is held by as much as rounding can have lost."""
 
@@ -33,6 +36,7 @@ class BernoulliBlock(VocabularyBlock):
 
     kind = "bernoulli"
     usual = NUMBERS | {bool}
+    commonest = int
     takes_arrays = True
     presents_columns = True
     n_arrays = 3
@@ -101,7 +105,7 @@ class BernoulliBlock(VocabularyBlock):
             raise ValueError(f"binarize={self.binarize!r} would turn on what a sparse matrix does not store")
         stored = self.columns.stored_in(X)
         self.columns.fill(buffer, self.names.slots, len(self.names), None, X.shape[1], stored, learned)
-        buffer.values = (buffer.values > self.binarize).astype(np.float64)
+        buffer.values = arrays.switch(buffer.values, self.binarize)
 
     def push(self, buffer: Buffer, row: int, entries: Entries, learn: bool) -> None:
         slots, _, values, unknown = entries
@@ -116,16 +120,18 @@ class BernoulliBlock(VocabularyBlock):
         threshold = self.binarize
         start = buffer.room(n)
         try:
-            small = bytes(values)  # whole numbers up to 255 need no other check, and are compared faster
+            if n > FEW:
+                small = bytes(values)  # whole numbers up to 255 need no other check, and are compared faster
+                buffer.values[buffer.used : buffer.used + n] = np.frombuffer(small, np.uint8) > threshold
+                return True
         except (TypeError, ValueError):
-            try:
-                if not hypot(*values) <= SMALL_NORM:
-                    return False
-            except OverflowError:  # an integer beyond every float
+            pass
+        try:
+            if not hypot(*values) <= SMALL_NORM:
                 return False
-            packers(n)[1](buffer.for_values, start, *[value > threshold for value in values])
-        else:
-            buffer.values[buffer.used : buffer.used + n] = np.frombuffer(small, np.uint8) > threshold
+        except OverflowError:  # an integer beyond every float
+            return False
+        packers(n)[1](buffer.for_values, start, *[value > threshold for value in values])
         return True
 
     def settle(self, buffer: Buffer, n_classes: int) -> None:
@@ -168,11 +174,12 @@ class BernoulliBlock(VocabularyBlock):
             classes, order, prior, read, sums.sums, sums.unseen, sums.probabilities,
         )  # fmt: skip
 
-    def learn_one(self, buffer: Buffer, n_entries: int, classes: Floats, order: Ints, label: int, w: float) -> None:
+    def learn_one(self, buffer: Buffer, n_entries: int, classes: Floats, order: Ints, label: int, w: float) -> bool:
         kernel.learn_one(
             self.counts, self.features_, self.totals, self.scalars, self.bins, self.listed, self.cache,
             len(self.names.names), len(order), buffer.slots, buffer.values, n_entries, classes, label, w,
         )  # fmt: skip
+        return True
 
     def fold(self) -> None:
         """Count the rows of arrays on each of their columns, as if their names had been given."""

@@ -3,6 +3,7 @@
 import abc
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
+from operator import countOf
 from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
@@ -92,6 +93,8 @@ class Block(abc.ABC):
 
     usual: frozenset[type]
     """The types of values that `write` takes."""
+    commonest: type
+    """The one that most have."""
 
     @abc.abstractmethod
     def shape(self, names: tuple[Any, ...]) -> Shape | None:
@@ -104,11 +107,21 @@ class Block(abc.ABC):
         Return how many entries there are; -1, and `encode` is due, if a value needs a second look.
         """
 
+    def are_small(self, values: Collection[Any]) -> bool:  # noqa: ARG002
+        """Whether numbers that `write` took are within the limits. The kernels for one event see to it themselves."""
+        return True
+
     def write_event(self, buffer: Buffer, x: dict[Any, Any]) -> int:
         """Do so with an event whose features all belong to this block; -1 also if a name needs a second look."""
-        names, values = tuple(x), x.values()
-        shape = self.names.shapes.get(names) or self.shape(names)
-        if shape is None or not self.usual.issuperset(map(type, values)):
+        shape = self.names.latest
+        if [*x] != shape.names:
+            names = tuple(x)
+            found = self.names.shapes.get(names) or self.shape(names)
+            if found is None:
+                return -1
+            shape = self.names.latest = found
+        values = x.values()
+        if countOf(map(type, values), self.commonest) != shape.n and not self.usual.issuperset(map(type, values)):
             return -1
         return self.write(buffer, shape, values)
 
@@ -128,11 +141,17 @@ class Block(abc.ABC):
     def predict_one(
         self, buffer: Buffer, n_entries: int, classes: Floats, order: Ints, prior: int, read: float, sums: Sums
     ) -> int:
-        """Read the event at the start of a buffer and finish its answer; return the best column."""
+        """Read the event at the start of a buffer and finish its answer; return the best column.
+
+        `REFUSED`, and `encode` is due, if a number is not within the limits.
+        """
 
     @abc.abstractmethod
-    def learn_one(self, buffer: Buffer, n_entries: int, classes: Floats, order: Ints, label: int, w: float) -> None:
-        """Learn the event at the start of a buffer, and its class; names and label are known."""
+    def learn_one(self, buffer: Buffer, n_entries: int, classes: Floats, order: Ints, label: int, w: float) -> bool:
+        """Learn the event at the start of a buffer, and its class; names and label are known.
+
+        False, and nothing is learned, if a number is not within the limits.
+        """
 
     @abc.abstractmethod
     def check_unlearn(self, entries: Entries, label: int, w: float, last: bool) -> None:

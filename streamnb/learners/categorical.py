@@ -1,6 +1,7 @@
 """The categorical block: how often each value of a feature came with each class."""
 
 from collections.abc import Collection, Iterable, Mapping
+from operator import getitem
 from typing import Any, Self
 
 import numpy as np
@@ -11,7 +12,7 @@ from streamnb.learners.kernels import categorical as kernel
 from streamnb.learners.kernels.categorical import AMOUNT, EVENTS
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.pieces import in_order, joined
-from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, Shape, StructError, grown, take_out
+from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, Shape, grown, take_out
 from streamnb.learners.values import NUMBERS, Category, plain_category, plain_name, refusal
 
 ALLOWED = "strings, booleans and finite numbers up to 1e120 in magnitude (missing: absent, None or NaN)"
@@ -32,6 +33,7 @@ class CategoricalBlock(Block):
 
     kind = "categorical"
     usual = NUMBERS | {str}
+    commonest = str
     takes_arrays = True
     n_arrays = 4
 
@@ -124,8 +126,8 @@ class CategoricalBlock(Block):
         n = shape.n
         start = 8 * buffer.used if buffer.used + n <= buffer.capacity else buffer.room(n)
         try:
-            shape.pack_slots(buffer.for_slots, start, *map(dict.get, shape.inner, values))
-        except StructError:  # a category that is not known
+            shape.pack_slots(buffer.for_slots, start, *map(getitem, shape.inner, values))
+        except KeyError:  # a category that is not known
             return -1
         buffer.for_extras[start : start + 8 * n] = shape.slots
         return n
@@ -178,8 +180,9 @@ class CategoricalBlock(Block):
         order: Ints,  # noqa: ARG002
         label: int,
         w: float,
-    ) -> None:
+    ) -> bool:
         kernel.learn_one(self.cells, self.values, buffer.slots, buffer.extras, n_entries, classes, label, w)
+        return True
 
     def check_unlearn(self, entries: Entries, label: int, w: float, last: bool) -> None:
         slots, extras, _, _ = entries

@@ -9,10 +9,10 @@ import numpy as np
 from streamnb.learners.block import Batch
 from streamnb.learners.kernels import arrays as kernel
 from streamnb.learners.kernels.counts import NO_COLUMN
-from streamnb.learners.kernels.layout import LABEL, WIDE
+from streamnb.learners.kernels.layout import LABEL, LARGEST_NUMBER, WIDE
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.tables import Buffer
-from streamnb.learners.values import LARGEST_NUMBER, refusal
+from streamnb.learners.values import refusal
 
 WIDEST_SPAN = 1 << 16
 """Whole numbers that lie further apart than this are ranked."""

@@ -9,6 +9,7 @@ from streamnb.learners.block import Batch, Entries, Sums, shares
 from streamnb.learners.columns import Columns, dense_check, stored_of
 from streamnb.learners.kernels import counts as kernel
 from streamnb.learners.kernels.counts import COLUMN, DF, EVENTS, GROUP, WIDTH, N
+from streamnb.learners.kernels.layout import LARGEST_NUMBER
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.pieces import Order, joined
 from streamnb.learners.tables import (
@@ -19,7 +20,7 @@ from streamnb.learners.tables import (
     packers,
     take_out,
 )
-from streamnb.learners.values import LARGEST_NUMBER, NUMBERS, finite_number, plain_name, refusal, sort_key
+from streamnb.learners.values import NUMBERS, finite_number, plain_name, refusal, sort_key
 from streamnb.learners.vocabulary import VocabularyBlock
 
 ALLOWED = "real numbers from 0 to 1e120 (absent or None: 0)"
@@ -34,6 +35,7 @@ class CountsBlock(VocabularyBlock):
 
     kind = "counts"
     usual = NUMBERS
+    commonest = int
     takes_arrays = True
     presents_columns = True
     n_arrays = 4
@@ -203,11 +205,12 @@ class CountsBlock(VocabularyBlock):
         order: Ints,  # noqa: ARG002
         label: int,
         w: float,
-    ) -> None:
+    ) -> bool:
         kernel.learn_one(
             self.counts, self.features_, self.groups, self.scalars, len(self.tokens),
             buffer.slots, buffer.values, n_entries, classes, label, w,
         )  # fmt: skip
+        return True
 
     def fold(self) -> None:
         """Count the rows of arrays on each of their columns, as if their names had been given."""

@@ -6,12 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from streamnb.learners.block import Block
-from streamnb.learners.kernels.layout import EVENT_FIELDS
+from streamnb.learners.kernels.layout import EVENT_FIELDS, LARGEST_NUMBER
 from streamnb.learners.kernels.types import Floats, Ints
 from streamnb.learners.model import Model
 from streamnb.learners.rows import Rows
 from streamnb.learners.tables import grown
-from streamnb.learners.values import LARGEST_NUMBER
 
 PROBE = 0.5
 """Allowed wherever numbers are."""

@@ -24,9 +24,10 @@ from streamnb.learners.kernels.gaussian import (
     WIDEST,
     N,
 )
+from streamnb.learners.kernels.layout import LARGEST_NUMBER
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, Shape, grown
-from streamnb.learners.values import LARGEST_NUMBER, NUMBERS, SMALL_NORM, finite_number, plain_name, refusal
+from streamnb.learners.values import NUMBERS, SMALL_NORM, finite_number, plain_name, refusal
 
 ALLOWED = "real numbers up to 1e120 in magnitude (missing: absent, None or NaN)"
 
@@ -41,6 +42,7 @@ class GaussianBlock(Block):
 
     kind = "gaussian"
     usual = NUMBERS
+    commonest = float
     takes_arrays = True
     n_arrays = 1
 
@@ -116,13 +118,14 @@ class GaussianBlock(Block):
         n = shape.n
         start = 8 * buffer.used if buffer.used + n <= buffer.capacity else buffer.room(n)
         try:
-            if not hypot(*values) <= SMALL_NORM:
-                return -1
             shape.pack(buffer.for_values, start, *values)
         except OverflowError:  # an integer beyond every float
             return -1
         buffer.for_slots[start : start + 8 * n] = shape.slots
         return n
+
+    def are_small(self, values: Collection[Any]) -> bool:
+        return hypot(*values) <= SMALL_NORM
 
     def settle(self, buffer: Buffer, n_classes: int) -> None:
         for name in buffer.fresh:
@@ -158,8 +161,8 @@ class GaussianBlock(Block):
         order: Ints,  # noqa: ARG002
         label: int,
         w: float,
-    ) -> None:
-        kernel.learn_one(
+    ) -> bool:
+        return kernel.learn_one(
             self.cells, self.cache, len(self.names.names), buffer.slots, buffer.values, n_entries,
             classes, label, w,
         )  # fmt: skip

@@ -13,12 +13,14 @@ from streamnb.learners.categorical import CategoricalBlock
 from streamnb.learners.counts import WEIGHTINGS, CountsBlock
 from streamnb.learners.gaussian import GaussianBlock
 from streamnb.learners.kernels import mixed as kernel
+from streamnb.learners.kernels.layout import REFUSED
 from streamnb.learners.model import Model
 from streamnb.learners.nb import UNSEEN, Priors
 from streamnb.learners.tables import MOST_SHAPES, Buffer, Shape
 from streamnb.learners.text import Tokenizer
 from streamnb.learners.values import (
     LARGEST_WEIGHT,
+    NUMBERS,
     Label,
     as_items,
     as_json,
@@ -139,7 +141,9 @@ class MixedNB(Model):
         used = iter(buffers)
         four = [self._buffers[place] if n < 0 else next(used) for place, n in enumerate(self._none)]
         written = self._write(four, x)
-        return None if written is None else [n for n in written if n >= 0]
+        if written is None or not self._gaussian.are_small([v for v in x.values() if type(v) in NUMBERS]):
+            return None
+        return [n for n in written if n >= 0]
 
     def _write(self, buffers: Sequence[Buffer], x: dict[Any, Any]) -> list[int] | None:
         """Write an event to the buffers of the four blocks; return their entries, -1 where the model has no block."""
@@ -191,13 +195,18 @@ class MixedNB(Model):
         """
         written = None if self.forgets or type(x) is not dict else self._write(self._buffers, x)
         label = -1 if written is None else self.known_label(y)
-        if written is None or label < 0 or t is not None or type(w) is not float or not 0.0 < w <= LARGEST_WEIGHT:
+        usual = label >= 0 and t is None and type(w) is float and 0.0 < w <= LARGEST_WEIGHT
+        if written is not None and usual and self._learn_written(written, label, w):
+            self.version += 1
+        else:
             super().learn_one(x, y, w, t)
-            return
+
+    def _learn_written(self, written: list[int], label: int, w: float) -> bool:
+        """Learn the event at the start of the four buffers; False, and nothing is learned, if a number is too large."""
         numbers, categories, flags, tokens = self._gaussian, self._categorical, self._bernoulli, self._counts
         for_numbers, for_categories, for_flags, for_tokens = self._buffers
         n_numbers, n_categories, n_flags, n_tokens = written
-        kernel.learn_one(
+        return kernel.learn_one(
             numbers.cells, numbers.cache, len(numbers.names.names), n_numbers, for_numbers.slots, for_numbers.values,
             categories.cells, categories.values, n_categories, for_categories.slots, for_categories.extras,
             flags.counts, flags.features_, flags.totals, flags.scalars, flags.bins, flags.listed, flags.cache,
@@ -206,18 +215,24 @@ class MixedNB(Model):
             for_tokens.slots, for_tokens.values,
             self.class_table, len(self.order), label, w,
         )  # fmt: skip
-        self.version += 1
 
     def _read_one(self, x: Any) -> int:
         written = self._write(self._buffers, x) if type(x) is dict else None
-        if written is None:
-            written = self._none.copy()
-            for block, entries in zip(self.blocks, self.encode(x), strict=True):
-                place = self._places[block.kind]
-                buffer = self._buffers[place]
-                block.push(buffer, 0, entries, learn=False)
-                written[place] = buffer.used
-                buffer.clear()
+        if written is not None:
+            best = self._read_written(written)
+            if best != REFUSED:
+                return best
+        written = self._none.copy()
+        for block, entries in zip(self.blocks, self.encode(x), strict=True):
+            place = self._places[block.kind]
+            buffer = self._buffers[place]
+            block.push(buffer, 0, entries, learn=False)
+            written[place] = buffer.used
+            buffer.clear()
+        return self._read_written(written)
+
+    def _read_written(self, written: list[int]) -> int:
+        """Read the event at the start of the four buffers."""
         numbers, categories, flags, tokens = self._gaussian, self._categorical, self._bernoulli, self._counts
         for_numbers, for_categories, for_flags, for_tokens = self._buffers
         n_numbers, n_categories, n_flags, n_tokens = written

@@ -12,6 +12,7 @@ from streamnb.learners.categorical import CategoricalBlock
 from streamnb.learners.complement import ComplementBlock
 from streamnb.learners.counts import WEIGHTINGS, CountsBlock
 from streamnb.learners.gaussian import GaussianBlock
+from streamnb.learners.kernels.layout import REFUSED
 from streamnb.learners.model import Model
 from streamnb.learners.tables import Buffer
 from streamnb.learners.values import LARGEST_WEIGHT, Label, as_items
@@ -37,29 +38,32 @@ class SingleBlock(Model):
         if type(x) is not dict:
             return None
         n = self._block.write_event(buffers[0], x)
-        return (n,) if n >= 0 else None
+        return (n,) if n >= 0 and self._block.are_small(x.values()) else None
 
     def learn_one(self, x: Any, y: Any, w: float = 1.0, t: float | None = None) -> None:
         """Learn one event of weight `w` >= 0 at event time `t` (seconds; None: the latest learned).
 
         Raise ValueError or TypeError for what cannot be used; the model is then as it was.
         """
-        n = -1 if self.forgets or type(x) is not dict else self._block.write_event(self._buffer, x)
-        label = self.known_label(y) if n >= 0 else -1
-        if label < 0 or t is not None or type(w) is not float or not 0.0 < w <= LARGEST_WEIGHT:
-            super().learn_one(x, y, w, t)
-            return
-        self._block.learn_one(self._buffer, n, self.class_table, self.order, label, w)
-        self.version += 1
+        if type(x) is dict and type(w) is float and t is None and not self.forgets:
+            label = self.labels.slots.get(y, -1) if type(y) is str else self.known_label(y)
+            n = self._block.write_event(self._buffer, x) if label >= 0 and 0.0 < w <= LARGEST_WEIGHT else -1
+            if n >= 0 and self._block.learn_one(self._buffer, n, self.class_table, self.order, label, w):
+                self.version += 1
+                return
+        super().learn_one(x, y, w, t)
 
     def _read_one(self, x: Any) -> int:
         block, buffer = self._block, self._buffer
-        n = block.write_event(buffer, x) if type(x) is dict else -1
-        if n < 0:
-            block.push(buffer, 0, block.encode(as_items(x)), learn=False)
-            n = buffer.used
-            buffer.clear()
         read = self.forgetting.read_factor() if self.forgets else 1.0
+        n = block.write_event(buffer, x) if type(x) is dict else -1
+        if n >= 0:
+            best = block.predict_one(buffer, n, self.class_table, self.order, self._prior, read, self._one_sums)
+            if best != REFUSED:
+                return best
+        block.push(buffer, 0, block.encode(as_items(x)), learn=False)
+        n = buffer.used
+        buffer.clear()
         return block.predict_one(buffer, n, self.class_table, self.order, self._prior, read, self._one_sums)
 
 

@@ -45,9 +45,16 @@ def take_out(names: list[Any], slot: int) -> int:
     return last
 
 
+@functools.lru_cache(maxsize=1000)
+def packers(n: int) -> tuple[Callable[..., None], Callable[..., None]]:
+    """Return what writes `n` integers, and what writes `n` floats, to a place in memory."""
+    return struct.Struct(f"{n}q").pack_into, struct.Struct(f"{n}d").pack_into
+
+
 class Shape(NamedTuple):
     """What is looked up for the names of an event, kept for all events that have the same names in the same order."""
 
+    names: list[Any]
     n: int
     slots: bytes
     pack: Callable[..., None]
@@ -69,22 +76,27 @@ def shape_of(names: Sequence[Any], known: Mapping[Any, int], inner: Sequence[Any
     integers, floats = packers(len(slots))
     packed = bytearray(8 * len(slots))
     integers(packed, 0, *slots)
-    return Shape(len(slots), bytes(packed), floats, integers, tuple(inner[slot] for slot in slots) if inner else ())
+    places = tuple(inner[slot] for slot in slots) if inner else ()
+    return Shape(list(names), len(slots), bytes(packed), floats, integers, places)
+
+
+NO_SHAPE = Shape([], 0, b"", *packers(0), ())
 
 
 class Names:
     """Names in dense slots: forgetting one moves the last one into its place.
 
-    `shapes` are those of events that have come, until a slot moves.
+    `shapes` are those of events that have come, until a slot moves, and `latest` that of the last one.
     """
 
-    __slots__ = ("names", "order", "shapes", "slots", "strings")
+    __slots__ = ("latest", "names", "order", "shapes", "slots", "strings")
 
     def __init__(self) -> None:
         self.slots: dict[Any, int] = {}
         self.names: list[Any] = []
         self.order = Order()
         self.shapes: dict[tuple[Any, ...], Shape] = {}
+        self.latest = NO_SHAPE
         self.strings = True
         """No name has been anything else."""
 
@@ -110,6 +122,7 @@ class Names:
         if slot != last:
             self.slots[self.names[slot]] = slot
         self.shapes.clear()
+        self.latest = NO_SHAPE
         return last
 
     def in_order(self) -> tuple[list[Any], Ints]:
@@ -123,12 +136,6 @@ class Names:
         twin.order = self.order
         twin.strings = self.strings
         return twin
-
-
-@functools.lru_cache(maxsize=1000)
-def packers(n: int) -> tuple[Callable[..., None], Callable[..., None]]:
-    """Return what writes `n` integers, and what writes `n` floats, to a place in memory."""
-    return struct.Struct(f"{n}q").pack_into, struct.Struct(f"{n}d").pack_into
 
 
 START: Ints = np.zeros(1, np.int64)

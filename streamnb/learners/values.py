@@ -5,12 +5,13 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from streamnb.learners.kernels.layout import LARGEST_NUMBER
+
 Name: TypeAlias = str | int | tuple[Any, ...]
 Label: TypeAlias = str | int | bool
 Category: TypeAlias = str | bool | int | float
 Event: TypeAlias = Mapping[Any, Any]
 
-LARGEST_NUMBER = 1e120
 LARGEST_WEIGHT = 1e60
 _LARGEST_INTEGER = int(LARGEST_NUMBER)
 

@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Collection, Mapping
+from operator import countOf
 from typing import Any
 
 from streamnb.learners.block import Block
@@ -36,7 +37,7 @@ class VocabularyBlock(Block):
         values = x.values()
         n = len(x)
         if not (
-            self.usual.issuperset(map(type, values))
+            (countOf(map(type, values), self.commonest) == n or self.usual.issuperset(map(type, values)))
             and (strings or NAMES.issuperset(map(type, x)))  # True would pass for 1, but for no string
             and self.write_values(buffer, n, values)
         ):

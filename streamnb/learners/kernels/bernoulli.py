@@ -12,7 +12,7 @@ import numpy as np
 
 from streamnb.learners.kernels.answer import answer_one, learn_class
 from streamnb.learners.kernels.counts import WIDTH, present, was_seen, widen
-from streamnb.learners.kernels.fetching import fetch_cells, fetch_next
+from streamnb.learners.kernels.fetching import fetch_added, fetch_next
 from streamnb.learners.kernels.jit import inlined, jit
 from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, only_read, start_sums
 from streamnb.learners.kernels.sums import FACTORS, LARGEST_FACTOR, SMALLEST_FACTOR, fixed, unfixed
@@ -165,6 +165,7 @@ def learn_row(
     whole = w == math.floor(w)
     new = 0
     for i in range(start, stop):
+        fetch_added(counts, features, slots, i, label)
         if values[i] == 0.0:
             continue
         slot = slots[i]
@@ -341,7 +342,6 @@ def learn(
 ) -> None:
     """Learn every row that has a label."""
     for i in range(n_rows):
-        fetch_cells(counts, slots, starts, i, n_rows, events)
         if events[i, LABEL] >= 0.0:
             if events[i, SHIFT] != 1.0:
                 scale(counts, totals, events[i, SHIFT], n_slots, n_classes)

@@ -8,10 +8,12 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from streamnb.learners.kernels.jit import inlined
-from streamnb.learners.kernels.layout import LABEL
 from streamnb.learners.kernels.types import Floats, Ints
 
 AHEAD = 16
+"""Entries between asking for memory and using it."""
+LEARNED = 1
+"""The field of a feature that learning a row of an array takes: df, or whether it is listed."""
 LINE = 8
 """Numbers in a cache line."""
 FOR_READING, KEPT, DATA = 0, 3, 1
@@ -51,16 +53,8 @@ def fetch_next(counts: Floats, slots: Ints, starts: Ints, row: int, n_rows: int,
 
 
 @inlined
-def fetch_cells(counts: Floats, slots: Ints, starts: Ints, row: int, n_rows: int, events: Floats) -> None:
-    """Ask for what learning the event after this row adds to, the counts of its class."""
-    if row + 1 < n_rows:
-        for k in range(starts[row + 1], starts[row + 2]):
-            fetch(counts, slots[k], int(events[row + 1, LABEL]))
-
-
-@inlined
 def fetch_added(counts: Floats, features: Floats, slots: Ints, k: int, label: int) -> None:
-    """Ask for what learning an entry some way after this one adds to, if its event is of the same class."""
+    """Ask for what learning an entry after this one takes: a count, if its event is of the same class, and a mark."""
     slot = slots[min(k + AHEAD, len(slots) - 1)]
     fetch(counts, slot, label)
-    fetch(features, slot, 1)
+    fetch(features, slot, LEARNED)

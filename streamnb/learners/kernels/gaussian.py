@@ -17,7 +17,9 @@ from streamnb.learners.kernels.layout import (
     DISTANCE_LOW,
     JOINT,
     LABEL,
+    LARGEST_NUMBER,
     READ,
+    REFUSED,
     SHIFT,
     WEIGHT,
     only_read,
@@ -76,6 +78,15 @@ def learn_cell(cells: Floats, f: int, c: int, x: float, w: float) -> None:
     cells[f, c, MEAN_LOW] = mean_low
     cells[f, c, M2] = m2
     cells[f, c, M2_LOW] = m2_low
+
+
+@inlined
+def are_small(values: Floats, n: int) -> bool:
+    """Whether numbers are within the limits; NaN is not."""
+    large = 0
+    for k in range(n):
+        large |= not abs(values[k]) <= LARGEST_NUMBER
+    return large == 0
 
 
 @inlined
@@ -418,7 +429,12 @@ def predict_one(
     marks: Ints,
     probabilities: Floats,
 ) -> int:
-    """Read one event and finish its answer in the same call; return the best column."""
+    """Read one event and finish its answer in the same call; return the best column.
+
+    `REFUSED` if a value is too large.
+    """
+    if not are_small(values, n_entries):
+        return REFUSED
     start_sums(sums, marks, 1)
     marks[0] = read_row(
         cells, cache, var_smoothing, ddof, read, len(order), slots, values, 0, n_entries, sums[0], marks
@@ -437,7 +453,10 @@ def learn_one(
     classes: Floats,
     label: int,
     w: float,
-) -> None:
-    """Learn one event and its class in the same call."""
+) -> bool:
+    """Learn one event and its class in the same call; return False, and learn nothing, if a value is too large."""
+    if not are_small(values, n_entries):
+        return False
     learn_row(cells, cache, n_features, slots, values, 0, n_entries, label, w)
     learn_class(classes, label, w)
+    return True

@@ -13,6 +13,9 @@ LABEL, WEIGHT, SHIFT, READ, WIDE = range(5)
 EVENT_FIELDS = 5
 JOINT, DISTANCE, DISTANCE_LOW, CELLS, POWER = range(5)
 SUM_FIELDS = 5
+REFUSED = -2
+"""The best column of an event that was not read, because a number in it is not within the limits."""
+LARGEST_NUMBER = 1e120
 
 
 @inlined

@@ -8,7 +8,7 @@ import numpy as np
 from streamnb.learners.kernels import bernoulli, categorical, counts, gaussian
 from streamnb.learners.kernels.answer import answer_one, learn_class
 from streamnb.learners.kernels.jit import jit
-from streamnb.learners.kernels.layout import start_sums
+from streamnb.learners.kernels.layout import REFUSED, start_sums
 from streamnb.learners.kernels.types import Floats, Ints
 
 
@@ -55,7 +55,9 @@ def predict_one(
     marks: Ints,
     probabilities: Floats,
 ) -> int:
-    """Read one event and finish its answer; return the best column."""
+    """Read one event and finish its answer; return the best column, `REFUSED` if a number is too large."""
+    if not gaussian.are_small(gaussian_values, n_gaussian):
+        return REFUSED
     n_classes = len(order)
     work = np.empty((4, n_classes))
     start_sums(sums, marks, 1)
@@ -120,8 +122,10 @@ def learn_one(
     n_classes: int,
     label: int,
     w: float,
-) -> None:
-    """Learn one event and its class."""
+) -> bool:
+    """Learn one event and its class; return False, and learn nothing, if a number is too large."""
+    if not gaussian.are_small(gaussian_values, n_gaussian):
+        return False
     if n_gaussian >= 0:
         gaussian.learn_row(cells, cache, n_features, gaussian_slots, gaussian_values, 0, n_gaussian, label, w)
     if n_categorical >= 0:
@@ -137,3 +141,4 @@ def learn_one(
             0, n_counts, 0, label, w,
         )  # fmt: skip
     learn_class(classes, label, w)
+    return True
