@@ -14,6 +14,7 @@ from streamnb.learners.kernels.bernoulli import BINS
 from streamnb.learners.kernels.counts import COLUMN, EVENTS, WIDTH
 from streamnb.learners.kernels.layout import LARGEST_NUMBER
 from streamnb.learners.kernels.types import Array, Floats, Ints
+from streamnb.learners.kernels.whole import WHOLE
 from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, grown, packers
 from streamnb.learners.values import (
     NUMBERS,
@@ -46,10 +47,10 @@ class BernoulliBlock(VocabularyBlock):
         self.binarize = binarize
         self.names = Names()
         self.columns = Columns("bernoulli", -LARGEST_NUMBER, ALLOWED)
-        self.counts: Floats = np.zeros((FIRST_CAPACITY, 2))
+        self.counts = np.zeros((FIRST_CAPACITY, 2), WHOLE)
         self.features_: Floats = np.zeros((FIRST_CAPACITY, 4), order="F")
         self.totals: Floats = np.zeros((3, 1))
-        self.scalars: Floats = np.zeros(3)
+        self.scalars = np.zeros(4)
         self.bins: Ints = np.zeros((2, BINS), np.int64)
         self.listed: Ints = np.zeros(FIRST_CAPACITY, np.int64)
         self.cache: Ints = np.zeros((2, kernel.CACHE), np.int64)
@@ -151,18 +152,20 @@ class BernoulliBlock(VocabularyBlock):
         self.cache = grown(self.cache, [n_classes, kernel.CACHE])
 
     def predict_learn(self, buffer: Buffer, batch: Batch, sums: Sums) -> None:
-        kernel.predict_learn(
+        while not kernel.predict_learn(
             self.counts, self.features_, self.totals, self.scalars, self.bins, self.listed, self.cache, self.alpha,
             len(self.names), batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.values, batch.events,
             sums.first, sums.sums, sums.unseen,
-        )  # fmt: skip
+        ):  # fmt: skip
+            self.hold_more()
         self.columns.learned(batch)
 
     def learn(self, buffer: Buffer, batch: Batch) -> None:
-        kernel.learn(
+        while not kernel.learn(
             self.counts, self.features_, self.totals, self.scalars, self.bins, self.listed, self.cache,
             len(self.names), batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.values, batch.events,
-        )  # fmt: skip
+        ):  # fmt: skip
+            self.hold_more()
         self.columns.learned(batch)
 
     def predict_one(
@@ -175,11 +178,10 @@ class BernoulliBlock(VocabularyBlock):
         )  # fmt: skip
 
     def learn_one(self, buffer: Buffer, n_entries: int, classes: Floats, order: Ints, label: int, w: float) -> bool:
-        kernel.learn_one(
+        return kernel.learn_one(
             self.counts, self.features_, self.totals, self.scalars, self.bins, self.listed, self.cache,
             len(self.names.names), len(order), buffer.slots, buffer.values, n_entries, classes, label, w,
         )  # fmt: skip
-        return True
 
     def fold(self) -> None:
         """Count the rows of arrays on each of their columns, as if their names had been given."""
@@ -197,7 +199,7 @@ class BernoulliBlock(VocabularyBlock):
             if slot < 0 or self.features_[slot, EVENTS] == 0.0:
                 raise ValueError("a feature of this event was never learned")
             on[slot] = value > 0.0
-        held = self.counts[:n_names, label]
+        held = self.counts[:n_names, label].astype(np.float64)
         n = self.totals[label + 1, 0]
         if w > n * HELD or (last and abs(n - w) > 1e-9 * n):
             raise ValueError(f"weight {w!r} is not among the {n!r} that this class holds")
@@ -217,11 +219,14 @@ class BernoulliBlock(VocabularyBlock):
         n_names = len(self.names)
         n = max(self.totals[label + 1, 0] - w, 0.0)
         self.totals[label + 1, 0] = n
+        if not w.is_integer():
+            self.hold_fractions()
         for slot, value in zip(slots, values, strict=True):
             self.features_[slot, EVENTS] -= 1.0
             if value > 0.0:
                 self.counts[slot, label] = max(self.counts[slot, label] - w, 0.0)
-        np.minimum(self.counts[:n_names, label], n, out=self.counts[:n_names, label])
+        held = self.counts[:n_names, label]
+        held[held > n] = n
         for slot in sorted(slots, reverse=True):
             if self.features_[slot, EVENTS] == 0.0:
                 last = self.names.forget(slot)
@@ -250,6 +255,7 @@ class BernoulliBlock(VocabularyBlock):
         self._refresh()
 
     def scale(self, factor: float, n_classes: int) -> None:
+        self.hold_fractions()
         kernel.scale(self.counts, self.totals, factor, len(self.names), n_classes)
         self._refresh()
 
@@ -262,7 +268,7 @@ class BernoulliBlock(VocabularyBlock):
                 self.names.add(name)
         self._make_room(n_classes)
         slots = np.array([self.names.slots[name] for name in other.names.names], np.int64)
-        self.counts[np.ix_(slots, classes)] += other.counts[: len(slots), : len(classes)]
+        self.add_counts(slots, classes, other)
         self.features_[slots, EVENTS] += other.features_[: len(slots), EVENTS]
         self.features_[slots, COLUMN] = other.features_[: len(slots), COLUMN]
         self.totals[classes + 1] += other.totals[1 : len(classes) + 1]
@@ -312,17 +318,17 @@ class BernoulliBlock(VocabularyBlock):
         for name in names["features"]:
             self.names.add(name)
         n_names = len(self.names)
-        self.counts = grown(arrays[0], [FIRST_CAPACITY, n_classes])
+        self.scalars = np.zeros(4)
+        self.hold(grown(arrays[0], [FIRST_CAPACITY, n_classes]))
         self.features_ = np.zeros((len(self.counts), 4), order="F")
         self.features_[:n_names, EVENTS] = arrays[1]
         self.features_[:n_names, COLUMN] = [self.columns.number(name) for name in self.names.names]
         self.totals = np.zeros((self.counts.shape[1] + 1, 1))
         self.totals[1 : n_classes + 1, 0] = arrays[2]
-        self.scalars = np.zeros(3)
         self._make_room(n_classes)
         self._refresh()
 
     def numbers(self, slots: slice, columns: Ints, read: float) -> dict[str, Floats]:
-        count = read * self.counts[slots][:, columns]
+        count = read * self.counts[slots][:, columns].astype(np.float64)
         n = np.broadcast_to(read * self.totals[columns + 1, 0], count.shape)
         return {"p": shares(count, self.alpha, n + 2.0 * self.alpha, 0.5), "count": count, "n": n}

@@ -20,11 +20,12 @@ class ComplementBlock(CountsBlock):
         self.norm = int(norm)
 
     def predict_learn(self, buffer: Buffer, batch: Batch, sums: Sums) -> None:
-        kernel.predict_learn(
+        while not kernel.predict_learn(
             self.counts, self.features_, self.groups, self.scalars, self.alpha, self.norm, batch.order,
             len(self.tokens), batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.values,
             batch.events, sums.first, sums.sums, sums.unseen,
-        )  # fmt: skip
+        ):  # fmt: skip
+            self.hold_more()
         self.columns.learned(batch)
 
     def predict_one(
@@ -38,7 +39,7 @@ class ComplementBlock(CountsBlock):
 
     def numbers(self, slots: slice, columns: Ints, read: float) -> dict[str, Floats]:
         """Return the complement's share of each token: small where the token speaks for the class."""
-        count = read * of_others(self.counts[slots][:, columns])
+        count = read * of_others(self.counts[slots][:, columns].astype(np.float64))
         total = read * of_others(self.groups[:1, columns + 1])
         p = self._shares(count, total, np.zeros(len(count), np.int64))
         return {"p": p, "count": count, "total": np.broadcast_to(total, count.shape)}

@@ -11,6 +11,7 @@ from streamnb.learners.kernels import counts as kernel
 from streamnb.learners.kernels.counts import COLUMN, DF, EVENTS, GROUP, WIDTH, N
 from streamnb.learners.kernels.layout import LARGEST_NUMBER
 from streamnb.learners.kernels.types import Array, Floats, Ints
+from streamnb.learners.kernels.whole import WHOLE
 from streamnb.learners.pieces import Order, joined
 from streamnb.learners.tables import (
     FIRST_CAPACITY,
@@ -51,10 +52,10 @@ class CountsBlock(VocabularyBlock):
         self.tokens: list[Any] = []
         self.order = Order()
         self.columns = Columns("count", 0.0, ALLOWED)
-        self.counts: Floats = np.zeros((FIRST_CAPACITY, 2))
+        self.counts = np.zeros((FIRST_CAPACITY, 2), WHOLE)
         self.features_: Floats = np.zeros((FIRST_CAPACITY, 4), order="F")
         self.groups: Floats = np.zeros((1, 3))
-        self.scalars: Floats = np.zeros(2)
+        self.scalars = np.zeros(3)
 
     def reserve(self, n_classes: int) -> None:
         self._make_room(n_classes, [])
@@ -174,18 +175,20 @@ class CountsBlock(VocabularyBlock):
         return int(self.features_[slot, GROUP])
 
     def predict_learn(self, buffer: Buffer, batch: Batch, sums: Sums) -> None:
-        kernel.predict_learn(
+        while not kernel.predict_learn(
             self.counts, self.features_, self.groups, self.scalars, self.alpha, self.smooth, self.weighting,
             len(self.tokens), batch.n_classes, batch.n_rows, buffer.starts, buffer.slots, buffer.extras, buffer.values,
             batch.events, sums.first, sums.sums, sums.unseen,
-        )  # fmt: skip
+        ):  # fmt: skip
+            self.hold_more()
         self.columns.learned(batch)
 
     def learn(self, buffer: Buffer, batch: Batch) -> None:
-        kernel.learn(
+        while not kernel.learn(
             self.counts, self.features_, self.groups, self.scalars, len(self.tokens), batch.n_classes, batch.n_rows,
             buffer.starts, buffer.slots, buffer.values, batch.events,
-        )  # fmt: skip
+        ):  # fmt: skip
+            self.hold_more()
         self.columns.learned(batch)
 
     def predict_one(
@@ -206,11 +209,10 @@ class CountsBlock(VocabularyBlock):
         label: int,
         w: float,
     ) -> bool:
-        kernel.learn_one(
+        return kernel.learn_one(
             self.counts, self.features_, self.groups, self.scalars, len(self.tokens),
             buffer.slots, buffer.values, n_entries, classes, label, w,
         )  # fmt: skip
-        return True
 
     def fold(self) -> None:
         """Count the rows of arrays on each of their columns, as if their names had been given."""
@@ -226,14 +228,14 @@ class CountsBlock(VocabularyBlock):
             if slot < 0 or self.features_[slot, EVENTS] == 0.0:
                 raise ValueError("a feature of this event was never learned")
             name = self.tokens[slot]
-            held = self.counts[slot, label]
+            held = float(self.counts[slot, label])
             if w * f > held * (1.0 + 1e-9):
-                raise ValueError(f"count feature {name!r}: {w * f!r} is above the {float(held)!r} that is held")
-            everything = self.counts[slot].sum()
+                raise ValueError(f"count feature {name!r}: {w * f!r} is above the {held!r} that is held")
+            everything = float(self.counts[slot].sum())
             if self.features_[slot, EVENTS] == 1.0 and everything - w * f > 1e-9 * everything:
                 raise ValueError(f"count feature {name!r}: its last event had another count or class")
         if last:
-            left = self.counts[: len(self.tokens), label].copy()
+            left = self.counts[: len(self.tokens), label].astype(np.float64)
             left[slots] -= w * np.array(values, np.float64)
             if (left > 1e-9 * self.counts[: len(self.tokens), label]).any():
                 raise ValueError("the last event of this class had other counts")
@@ -242,6 +244,8 @@ class CountsBlock(VocabularyBlock):
         slots, _, values, _ = entries
         assert values is not None
         self.scalars[N] = max(self.scalars[N] - w, 0.0)
+        if not all((w * f).is_integer() for f in map(float, values)):
+            self.hold_fractions()
         for slot, f in zip(slots, values, strict=True):
             group = self._group_of(slot)
             self.features_[slot, EVENTS] -= 1.0
@@ -274,6 +278,7 @@ class CountsBlock(VocabularyBlock):
             array[:, end] = 0.0
 
     def scale(self, factor: float, n_classes: int) -> None:
+        self.hold_fractions()
         kernel.scale(self.counts, self.features_, self.groups, self.scalars, factor, len(self.tokens), n_classes)
 
     def merge(self, other: Self, classes: Ints, n_classes: int) -> None:
@@ -294,7 +299,7 @@ class CountsBlock(VocabularyBlock):
             slots[slot] = self.slots_of[group][token]
         self._make_room(n_classes, added)
         n_slots, n = len(slots), len(classes)
-        self.counts[np.ix_(slots, classes)] += other.counts[:n_slots, :n]
+        self.add_counts(slots, classes, other)
         for field in (EVENTS, DF):
             self.features_[slots, field] += other.features_[:n_slots, field]
         self.groups[np.ix_(groups, classes + 1)] += other.groups[: len(groups), 1 : n + 1]
@@ -349,19 +354,18 @@ class CountsBlock(VocabularyBlock):
             for token in tokens:
                 self._add_token(group, token)
             added += [group] * len(tokens)
-        self.counts = np.zeros((FIRST_CAPACITY, max(n_classes, 1)))
+        self.scalars = np.zeros(3)
+        self.scalars[N] = arrays[3][0]
+        self.hold(grown(arrays[0], [FIRST_CAPACITY, max(n_classes, 1)]))
         self.features_ = np.zeros((FIRST_CAPACITY, 4), order="F")
         self.groups = np.zeros((1, n_classes + 1))
         self._make_room(n_classes, added)
         n_slots = len(self.tokens)
-        self.counts[:n_slots, :n_classes] = arrays[0]
         self.features_[:n_slots, EVENTS] = arrays[1][:, 0]
         self.features_[:n_slots, DF] = arrays[1][:, 1]
         groups = [self.names.slots[group] for group in names["groups"]]
         self.groups[groups, 1 : n_classes + 1] = arrays[2]
         self.groups[:, 0] = [len(slots) for slots in self.slots_of]
-        self.scalars = np.zeros(2)
-        self.scalars[N] = arrays[3][0]
 
     @property
     def n_lines(self) -> int:
@@ -373,7 +377,7 @@ class CountsBlock(VocabularyBlock):
 
     def numbers(self, slots: slice, columns: Ints, read: float) -> dict[str, Floats]:
         groups = self.features_[slots, GROUP].astype(np.int64)
-        count = read * self.counts[slots][:, columns]
+        count = read * self.counts[slots][:, columns].astype(np.float64)
         total = read * self.groups[groups][:, columns + 1]
         return {"p": self._shares(count, total, groups), "count": count, "total": total}
 

@@ -161,7 +161,7 @@ def _multinomial(model: "Model", sklearn: Any, known: dict[str, Any]) -> Any:
 
 def _token_counts(model: "Model") -> tuple[list[Any], Floats]:
     names, (counts, *_) = model.blocks[0].dump(model.order)
-    return names["tokens"][0], counts.T.copy()
+    return names["tokens"][0], counts.T.astype(np.float64)
 
 
 def _complement(model: "Model", sklearn: Any, known: dict[str, Any]) -> Any:
@@ -196,6 +196,7 @@ def _others(counts: Floats) -> Floats:
 
 def _bernoulli(model: "Model", sklearn: Any, known: dict[str, Any]) -> Any:
     names, (on, _, n) = model.blocks[0].dump(model.order)
+    on = on.astype(np.float64)
     alpha = model.options["alpha"]
     with np.errstate(divide="ignore", invalid="ignore"):
         log = np.log(on.T + alpha) - np.log(n[:, None] + 2.0 * alpha)

@@ -26,7 +26,7 @@ from streamnb.learners.kernels.gaussian import (
 )
 from streamnb.learners.kernels.layout import LARGEST_NUMBER
 from streamnb.learners.kernels.types import Array, Floats, Ints
-from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, Shape, grown
+from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, Shape, StructError, grown
 from streamnb.learners.values import NUMBERS, SMALL_NORM, finite_number, plain_name, refusal
 
 ALLOWED = "real numbers up to 1e120 in magnitude (missing: absent, None or NaN)"
@@ -119,7 +119,7 @@ class GaussianBlock(Block):
         start = 8 * buffer.used if buffer.used + n <= buffer.capacity else buffer.room(n)
         try:
             shape.pack(buffer.for_values, start, *values)
-        except OverflowError:  # an integer beyond every float
+        except StructError:  # an integer beyond every float
             return -1
         buffer.for_slots[start : start + 8 * n] = shape.slots
         return n

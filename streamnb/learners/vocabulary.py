@@ -3,15 +3,52 @@
 import abc
 from collections.abc import Collection, Mapping
 from operator import countOf
-from typing import Any
+from typing import Any, Self
+
+import numpy as np
 
 from streamnb.learners.block import Block
+from streamnb.learners.kernels.types import Array, Floats, Ints
+from streamnb.learners.kernels.whole import BOUND, LARGEST_WHOLE, WHOLE
 from streamnb.learners.tables import Buffer, Shape, StructError, packers, shape_of
 from streamnb.learners.values import NAMES
 
 
 class VocabularyBlock(Block):
-    """Keeps no shapes, since hardly two events have the same names."""
+    """Keeps no shapes, since hardly two events have the same names.
+
+    `counts[slot, class]` are whole numbers of 32 bits until one needs more; see `kernels.whole`.
+    """
+
+    counts: Array
+    scalars: Floats
+
+    def hold(self, counts: Floats) -> None:
+        """Take over counts."""
+        most = float(counts.max(initial=0.0))
+        whole = most <= LARGEST_WHOLE and bool((counts == np.floor(counts)).all())
+        self.counts = counts.astype(WHOLE) if whole else counts
+        self.scalars[BOUND] = most
+
+    def hold_more(self) -> None:
+        """Make room for what did not fit: look how large the counts are; if that is known, make them floats."""
+        most = float(self.counts.max(initial=0))
+        if most < self.scalars[BOUND]:
+            self.scalars[BOUND] = most
+        else:
+            self.hold_fractions()
+
+    def hold_fractions(self) -> None:
+        """Make the counts floats."""
+        self.counts = self.counts.astype(np.float64)
+
+    def add_counts(self, slots: Ints, classes: Ints, other: Self) -> None:
+        """Add another block's counts, those of its first slots and classes."""
+        bound = self.scalars[BOUND] + other.scalars[BOUND]
+        if other.counts.dtype != WHOLE or bound > LARGEST_WHOLE:
+            self.hold_fractions()
+        self.counts[np.ix_(slots, classes)] += other.counts[: len(slots), : len(classes)]
+        self.scalars[BOUND] = bound
 
     @abc.abstractmethod
     def vocabulary(self) -> tuple[Mapping[Any, int], bool]:

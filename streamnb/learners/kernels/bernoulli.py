@@ -16,10 +16,11 @@ from streamnb.learners.kernels.fetching import fetch_added, fetch_next
 from streamnb.learners.kernels.jit import inlined, jit
 from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, only_read, start_sums
 from streamnb.learners.kernels.sums import FACTORS, LARGEST_FACTOR, SMALLEST_FACTOR, fixed, unfixed
-from streamnb.learners.kernels.types import Floats, Ints
+from streamnb.learners.kernels.types import Array, Floats, Ints
+from streamnb.learners.kernels.whole import fits, fits_row
 
 LISTED = 1
-N_LISTED, READ_WITH = 1, 2
+N_LISTED, READ_WITH = 2, 3
 BINS = 256
 VALID, HIGH, LOW, ZEROS, PRESENT, BASE_HIGH, BASE_LOW = range(7)
 CACHE = 7
@@ -32,7 +33,7 @@ def fits_bin(k: float) -> bool:
 
 @inlined
 def enlist(
-    counts: Floats, features: Floats, scalars: Floats, bins: Ints, listed: Ints, slot: int, n_classes: int
+    counts: Array, features: Floats, scalars: Floats, bins: Ints, listed: Ints, slot: int, n_classes: int
 ) -> None:
     """Move a feature from the histogram to the list."""
     for c in range(n_classes):
@@ -45,7 +46,7 @@ def enlist(
 
 @jit
 def rebuild(
-    counts: Floats,
+    counts: Array,
     features: Floats,
     scalars: Floats,
     bins: Ints,
@@ -91,7 +92,7 @@ def log_off(k: float, n: float, alpha: float, read: float) -> float:
 
 @jit
 def sum_absent(
-    counts: Floats,
+    counts: Array,
     totals: Floats,
     scalars: Floats,
     bins: Ints,
@@ -128,7 +129,7 @@ def sum_absent(
 
 
 @jit
-def scale(counts: Floats, totals: Floats, factor: float, n_slots: int, n_classes: int) -> None:
+def scale(counts: Array, totals: Floats, factor: float, n_slots: int, n_classes: int) -> None:
     """Multiply every weight by a power of two."""
     for slot in range(n_slots):
         for c in range(n_classes):
@@ -138,7 +139,7 @@ def scale(counts: Floats, totals: Floats, factor: float, n_slots: int, n_classes
 
 @inlined
 def learn_row(
-    counts: Floats,
+    counts: Array,
     features: Floats,
     totals: Floats,
     scalars: Floats,
@@ -183,7 +184,7 @@ def learn_row(
 
 @inlined
 def read_row(
-    counts: Floats,
+    counts: Array,
     features: Floats,
     totals: Floats,
     scalars: Floats,
@@ -280,7 +281,7 @@ def read_with(scalars: Floats, cache: Ints, read: float) -> None:
 
 @jit
 def predict_learn(
-    counts: Floats,
+    counts: Array,
     features: Floats,
     totals: Floats,
     scalars: Floats,
@@ -298,8 +299,10 @@ def predict_learn(
     first: int,
     sums: Floats,
     unseen: Ints,
-) -> None:
-    """Read every row, and learn those that have a label."""
+) -> bool:
+    """Read every row, and learn those that have a label. Return False, and do nothing, if the counts do not fit."""
+    if not fits(counts, scalars, starts, values, events, n_rows):
+        return False
     work = np.empty((3, n_classes))
     absent = np.empty((3, n_classes), np.int64)
     settled = only_read(events, n_rows)
@@ -321,11 +324,12 @@ def predict_learn(
                 counts, features, totals, scalars, bins, listed, cache, n_slots, n_classes,
                 slots, values, starts[i], starts[i + 1], int(events[i, WIDE]), int(events[i, LABEL]), events[i, WEIGHT],
             )  # fmt: skip
+    return True
 
 
 @jit
 def learn(
-    counts: Floats,
+    counts: Array,
     features: Floats,
     totals: Floats,
     scalars: Floats,
@@ -339,8 +343,10 @@ def learn(
     slots: Ints,
     values: Floats,
     events: Floats,
-) -> None:
-    """Learn every row that has a label."""
+) -> bool:
+    """Learn every row that has a label. Return False, and learn nothing, if the counts do not fit."""
+    if not fits(counts, scalars, starts, values, events, n_rows):
+        return False
     for i in range(n_rows):
         if events[i, LABEL] >= 0.0:
             if events[i, SHIFT] != 1.0:
@@ -350,11 +356,12 @@ def learn(
                 counts, features, totals, scalars, bins, listed, cache, n_slots, n_classes,
                 slots, values, starts[i], starts[i + 1], int(events[i, WIDE]), int(events[i, LABEL]), events[i, WEIGHT],
             )  # fmt: skip
+    return True
 
 
 @jit
 def predict_one(
-    counts: Floats,
+    counts: Array,
     features: Floats,
     totals: Floats,
     scalars: Floats,
@@ -387,7 +394,7 @@ def predict_one(
 
 @jit
 def learn_one(
-    counts: Floats,
+    counts: Array,
     features: Floats,
     totals: Floats,
     scalars: Floats,
@@ -402,10 +409,13 @@ def learn_one(
     classes: Floats,
     label: int,
     w: float,
-) -> None:
-    """Learn one event and its class in the same call."""
+) -> bool:
+    """Learn one event and its class in the same call. Return False, and learn nothing, if the counts do not fit."""
+    if not fits_row(counts, scalars, values, 0, n_entries, w):
+        return False
     learn_row(
         counts, features, totals, scalars, bins, listed, cache, n_slots, n_classes,
         slots, values, 0, n_entries, 0, label, w,
     )  # fmt: skip
     learn_class(classes, label, w)
+    return True

@@ -14,7 +14,8 @@ from streamnb.learners.kernels.fetching import fetch_next
 from streamnb.learners.kernels.jit import inlined, jit, reordered
 from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, only_read, start_sums
 from streamnb.learners.kernels.sums import FACTORS, LN2, SMALLEST_FACTOR, fixed, take_exponents, unfixed
-from streamnb.learners.kernels.types import Floats, Ints
+from streamnb.learners.kernels.types import Array, Floats, Ints
+from streamnb.learners.kernels.whole import fits
 
 EXACT = 2.0**53
 """Sums of whole numbers below this are exact."""
@@ -36,7 +37,7 @@ def others(row: Floats, offset: int, order: Ints, n_classes: int, out: Floats) -
 
 
 @reordered
-def sums_of_four(counts: Floats, slots: Ints, k: int, n_classes: int) -> tuple[float, float, float, float, bool]:
+def sums_of_four(counts: Array, slots: Ints, k: int, n_classes: int) -> tuple[float, float, float, float, bool]:
     """Return four tokens' sums over all classes, and whether they are exact: sums of whole numbers below 2^53.
 
     Then the difference to one class is the sum over the others, to the bit.
@@ -69,7 +70,7 @@ def inverse_totals(groups: Floats, alpha: float, read: float, order: Ints, n_cla
 
 @jit
 def magnitudes(
-    counts: Floats,
+    counts: Array,
     features: Floats,
     scalars: Floats,
     alpha: float,
@@ -111,7 +112,7 @@ def normalised(theta: float, impossible: bool, magnitude: float, n_infinite: flo
 
 @inlined
 def read_row(
-    counts: Floats,
+    counts: Array,
     features: Floats,
     groups: Floats,
     scalars: Floats,
@@ -214,7 +215,7 @@ def read_row(
 
 @jit
 def predict_learn(
-    counts: Floats,
+    counts: Array,
     features: Floats,
     groups: Floats,
     scalars: Floats,
@@ -231,8 +232,10 @@ def predict_learn(
     first: int,
     sums: Floats,
     unseen: Ints,
-) -> None:
-    """Read every row, and learn those that have a label."""
+) -> bool:
+    """Read every row, and learn those that have a label. Return False, and do nothing, if the counts do not fit."""
+    if not fits(counts, scalars, starts, values, events, n_rows):
+        return False
     work = np.empty((5, n_classes))
     norms = np.zeros((2, n_classes))
     fresh = 1
@@ -255,11 +258,12 @@ def predict_learn(
                 counts, features, groups, scalars, n_slots, slots, values,
                 starts[i], starts[i + 1], int(events[i, WIDE]), int(events[i, LABEL]), events[i, WEIGHT],
             )  # fmt: skip
+    return True
 
 
 @jit
 def predict_one(
-    counts: Floats,
+    counts: Array,
     features: Floats,
     groups: Floats,
     scalars: Floats,

@@ -14,10 +14,11 @@ from streamnb.learners.kernels.fetching import fetch_added, fetch_next
 from streamnb.learners.kernels.jit import inlined, jit
 from streamnb.learners.kernels.layout import JOINT, LABEL, POWER, READ, SHIFT, WEIGHT, WIDE, only_read, start_sums
 from streamnb.learners.kernels.sums import FACTORS, LN2, SMALLEST_FACTOR, take_exponents
-from streamnb.learners.kernels.types import Floats, Ints
+from streamnb.learners.kernels.types import Array, Floats, Ints
+from streamnb.learners.kernels.whole import fits, fits_row
 
 EVENTS, DF, GROUP, COLUMN = range(4)
-WIDTH, N = range(2)
+WIDTH, _, N = range(3)
 TF, LOG1P, TFIDF = range(3)
 NO_COLUMN = 1e300
 SIDE_BY_SIDE = 4
@@ -48,7 +49,7 @@ def widen(features: Floats, scalars: Floats, sizes: Floats, n_slots: int, width:
 
 @jit
 def scale(
-    counts: Floats, features: Floats, groups: Floats, scalars: Floats, factor: float, n_slots: int, n_classes: int
+    counts: Array, features: Floats, groups: Floats, scalars: Floats, factor: float, n_slots: int, n_classes: int
 ) -> None:
     """Multiply every weight by a power of two."""
     for slot in range(n_slots):
@@ -73,7 +74,7 @@ def present(features: Floats, groups: Floats, scalars: Floats, slots: Ints, star
 
 @inlined
 def learn_row(
-    counts: Floats,
+    counts: Array,
     features: Floats,
     groups: Floats,
     scalars: Floats,
@@ -121,7 +122,7 @@ def weighted(f: float, weighting: int, n: float, df: float) -> float:
 
 @inlined
 def read_row(
-    counts: Floats,
+    counts: Array,
     features: Floats,
     groups: Floats,
     scalars: Floats,
@@ -225,7 +226,7 @@ def read_row(
 
 @jit
 def predict_learn(
-    counts: Floats,
+    counts: Array,
     features: Floats,
     groups: Floats,
     scalars: Floats,
@@ -243,8 +244,10 @@ def predict_learn(
     first: int,
     sums: Floats,
     unseen: Ints,
-) -> None:
-    """Read every row, and learn those that have a label."""
+) -> bool:
+    """Read every row, and learn those that have a label. Return False, and do nothing, if the counts do not fit."""
+    if not fits(counts, scalars, starts, values, events, n_rows):
+        return False
     work = np.empty((4, n_classes))
     settled = only_read(events, n_rows)
     if first == 1:
@@ -263,11 +266,12 @@ def predict_learn(
                 counts, features, groups, scalars, n_slots, slots, values,
                 starts[i], starts[i + 1], int(events[i, WIDE]), int(events[i, LABEL]), events[i, WEIGHT],
             )  # fmt: skip
+    return True
 
 
 @jit
 def learn(
-    counts: Floats,
+    counts: Array,
     features: Floats,
     groups: Floats,
     scalars: Floats,
@@ -278,8 +282,10 @@ def learn(
     slots: Ints,
     values: Floats,
     events: Floats,
-) -> None:
-    """Learn every row that has a label."""
+) -> bool:
+    """Learn every row that has a label. Return False, and learn nothing, if the counts do not fit."""
+    if not fits(counts, scalars, starts, values, events, n_rows):
+        return False
     for i in range(n_rows):
         if events[i, LABEL] >= 0.0:
             if events[i, SHIFT] != 1.0:
@@ -288,11 +294,12 @@ def learn(
                 counts, features, groups, scalars, n_slots, slots, values,
                 starts[i], starts[i + 1], int(events[i, WIDE]), int(events[i, LABEL]), events[i, WEIGHT],
             )  # fmt: skip
+    return True
 
 
 @jit
 def predict_one(
-    counts: Floats,
+    counts: Array,
     features: Floats,
     groups: Floats,
     scalars: Floats,
@@ -323,7 +330,7 @@ def predict_one(
 
 @jit
 def learn_one(
-    counts: Floats,
+    counts: Array,
     features: Floats,
     groups: Floats,
     scalars: Floats,
@@ -334,7 +341,10 @@ def learn_one(
     classes: Floats,
     label: int,
     w: float,
-) -> None:
-    """Learn one event and its class in the same call."""
+) -> bool:
+    """Learn one event and its class in the same call. Return False, and learn nothing, if the counts do not fit."""
+    if not fits_row(counts, scalars, values, 0, n_entries, w):
+        return False
     learn_row(counts, features, groups, scalars, n_slots, slots, values, 0, n_entries, 0, label, w)
     learn_class(classes, label, w)
+    return True

@@ -8,14 +8,14 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from streamnb.learners.kernels.jit import inlined
-from streamnb.learners.kernels.types import Floats, Ints
+from streamnb.learners.kernels.types import Array, Floats, Ints
 
 AHEAD = 16
 """Entries between asking for memory and using it."""
 LEARNED = 1
 """The field of a feature that learning a row of an array takes: df, or whether it is listed."""
-LINE = 8
-"""Numbers in a cache line."""
+LINE = 64
+"""Bytes of a cache line."""
 FOR_READING, KEPT, DATA = 0, 3, 1
 """What llvm.prefetch calls them."""
 
@@ -43,17 +43,17 @@ fetch: Any = intrinsic(_fetch)
 
 
 @inlined
-def fetch_next(counts: Floats, slots: Ints, starts: Ints, row: int, n_rows: int, n_classes: int) -> None:
+def fetch_next(counts: Array, slots: Ints, starts: Ints, row: int, n_rows: int, n_classes: int) -> None:
     """Ask for the counts of what the event after this row holds."""
     if row + 1 < n_rows and n_classes > 0:
         for k in range(starts[row + 1], starts[row + 2]):
-            for c in range(0, n_classes, LINE):
+            for c in range(0, n_classes, LINE // counts.itemsize):
                 fetch(counts, slots[k], c)
             fetch(counts, slots[k], n_classes - 1)  # the counts of a feature need not start with a line
 
 
 @inlined
-def fetch_added(counts: Floats, features: Floats, slots: Ints, k: int, label: int) -> None:
+def fetch_added(counts: Array, features: Floats, slots: Ints, k: int, label: int) -> None:
     """Ask for what learning an entry after this one takes: a count, if its event is of the same class, and a mark."""
     slot = slots[min(k + AHEAD, len(slots) - 1)]
     fetch(counts, slot, label)

@@ -9,7 +9,8 @@ from streamnb.learners.kernels import bernoulli, categorical, counts, gaussian
 from streamnb.learners.kernels.answer import answer_one, learn_class
 from streamnb.learners.kernels.jit import jit
 from streamnb.learners.kernels.layout import REFUSED, start_sums
-from streamnb.learners.kernels.types import Floats, Ints
+from streamnb.learners.kernels.types import Array, Floats, Ints
+from streamnb.learners.kernels.whole import fits_row
 
 
 @jit
@@ -26,7 +27,7 @@ def predict_one(
     n_categorical: int,
     cat_slots: Ints,
     cat_extras: Ints,
-    on_counts: Floats,
+    on_counts: Array,
     on_features: Floats,
     on_totals: Floats,
     on_scalars: Floats,
@@ -36,7 +37,7 @@ def predict_one(
     n_bernoulli: int,
     on_slots: Ints,
     on_values: Floats,
-    token_counts: Floats,
+    token_counts: Array,
     token_features: Floats,
     token_groups: Floats,
     token_scalars: Floats,
@@ -99,7 +100,7 @@ def learn_one(
     n_categorical: int,
     cat_slots: Ints,
     cat_extras: Ints,
-    on_counts: Floats,
+    on_counts: Array,
     on_features: Floats,
     on_totals: Floats,
     on_scalars: Floats,
@@ -110,7 +111,7 @@ def learn_one(
     n_bernoulli: int,
     on_slots: Ints,
     on_values: Floats,
-    token_counts: Floats,
+    token_counts: Array,
     token_features: Floats,
     token_groups: Floats,
     token_scalars: Floats,
@@ -123,8 +124,12 @@ def learn_one(
     label: int,
     w: float,
 ) -> bool:
-    """Learn one event and its class; return False, and learn nothing, if a number is too large."""
-    if not gaussian.are_small(gaussian_values, n_gaussian):
+    """Learn one event and its class; return False, and learn nothing, if a number or a count does not fit."""
+    if not (
+        gaussian.are_small(gaussian_values, n_gaussian)
+        and fits_row(on_counts, on_scalars, on_values, 0, n_bernoulli, w)
+        and fits_row(token_counts, token_scalars, token_values, 0, n_counts, w)
+    ):
         return False
     if n_gaussian >= 0:
         gaussian.learn_row(cells, cache, n_features, gaussian_slots, gaussian_values, 0, n_gaussian, label, w)
