@@ -20,8 +20,9 @@ MIXED = {"amount": "gaussian", "country": "categorical", "text": "text", "flag":
 
 
 def warm_up(kind: str, features: dict[str, object]) -> None:
-    """Learn two classes from labelled events, and answer one without a label, explained."""
-    events = [{"features": features, "label": label} for label in ("yes", "no", "yes", None)]
+    """Learn two classes from labelled events, of whole weights first, and answer one without a label, explained."""
+    events: list[dict[str, object]] = [{"features": features, "label": label} for label in ("yes", "no", "yes", None)]
+    events.insert(2, {**events[0], "weight": 0.5})  # counts are integers until then
     environ = {**os.environ, "STREAMNB_MODEL__KIND": kind, "STREAMNB_OUTPUT__EXPLAIN": "2", "STREAMNB_HTTP__PORT": "0"}
     if kind == "mixed":
         environ["STREAMNB_MODEL__FEATURES"] = json.dumps(MIXED)
