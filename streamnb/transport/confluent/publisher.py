@@ -170,10 +170,10 @@ def _deliver(producer: RdProducer, records: Sequence[Addressed], deadline: float
     try:
         for topic, partition, key, value, headers in records:
             try:
-                produce(topic, value, key, partition, told, headers=headers)
+                produce(topic, value, key, partition, told, None, 0, headers)
             except BufferError:
                 _make_room(producer, deliveries, deadline)
-                produce(topic, value, key, partition, told, headers=headers)
+                produce(topic, value, key, partition, told, None, 0, headers)
         # Once one has failed, the transaction has, and librdkafka keeps all others for an abort that never comes.
         while len(producer) and not deliveries.failed and (left := deadline - time.monotonic()) > 0:
             producer.flush(min(left, FLUSH_SECONDS))
