@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import groupby, repeat
 from operator import attrgetter
 from typing import Any
 
@@ -14,7 +14,7 @@ from streamnb.events import SOURCE_HEADER
 from streamnb.transport import Output, Record
 
 Explanation = Sequence[tuple[str, float]]
-KEY_OF = attrgetter("key")
+PARTITION_OF, OFFSET_OF, KEY_OF = attrgetter("partition"), attrgetter("offset"), attrgetter("key")
 
 _encode_lines = msgspec.json.Encoder().encode_lines
 
@@ -110,10 +110,8 @@ def _row_of(labels: Sequence[str]) -> Callable[..., object]:
 
 def _sources(records: Sequence[Record]) -> list[bytes]:
     """What `Record.source` says, in UTF-8."""
-    partition, prefix, sources = None, b"", []
-    for record in records:
-        if record.partition is not partition:
-            partition = record.partition
-            prefix = f"{partition}:".encode()
-        sources.append(b"%b%d" % (prefix, record.offset))
+    sources: list[bytes] = []
+    for partition, run in groupby(records, PARTITION_OF):
+        template = f"{partition}:".encode().replace(b"%", b"%%") + b"%d"
+        sources += map(template.__mod__, map(OFFSET_OF, run))
     return sources

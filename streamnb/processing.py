@@ -75,9 +75,10 @@ class _Waiting:
     """The labels that are scored and learned."""
     slots: list[int] = field(default_factory=list)
     """The places of the answers among the outputs, -1 where there is none."""
-    weighed: list[bool] = field(default_factory=list)
-    """Whether the weight is above 0."""
-    fresh: list[bool] = field(default_factory=list)
+    learned: bytearray = field(default_factory=bytearray)
+    """1 where there is a truth whose weight is above 0, else 0."""
+    fresh: bytearray = field(default_factory=bytearray)
+    """1 or 0, too."""
     late: list[bool] = field(default_factory=list)
     explanations: list[Explanation | None] = field(default_factory=list)
 
@@ -195,8 +196,8 @@ class Processor:
         waiting.ids += ids
         waiting.labels += labels
         waiting.truths += truths
-        waiting.weighed += [True] * n
-        waiting.fresh += [turn.fresh] * n
+        waiting.learned += bytes([truth is not None for truth in truths])
+        waiting.fresh += bytes([turn.fresh]) * n
         waiting.late += [turn.late] * n
         waiting.explanations += [None] * n
 
@@ -248,7 +249,7 @@ class Processor:
         waiting.ids.append(event.id)
         waiting.labels.append(label)
         waiting.truths.append(truth)
-        waiting.weighed.append(event.w > 0.0)
+        waiting.learned.append(truth is not None and event.w > 0.0)
         waiting.fresh.append(turn.fresh)
         waiting.late.append(turn.late)
 
@@ -272,21 +273,21 @@ class Processor:
         scored = self.model.predict_learn_rows(self._rows)
         labels = [str(label) for label in scored.labels]
         answers.drifts += self.scores.update(labels, scored.probabilities, scored.best, waiting.truths)
-        fresh = np.array(waiting.fresh)
+        fresh = np.frombuffer(waiting.fresh, np.bool_)
         for buffer in self._rows.buffers:
             answers.features += int(np.diff(buffer.starts[: len(fresh) + 1])[fresh].sum())
         answers.unseen_features += int(scored.unseen[fresh].sum())
-        learned = np.array([truth is not None for truth in waiting.truths]) & np.array(waiting.weighed)
+        learned = np.frombuffer(waiting.learned, np.bool_)
         self._write(waiting, labels, scored, before + np.cumsum(learned) - learned, answers)
         self._rows.clear()
         self._waiting = _Waiting()
 
     def _write(self, waiting: _Waiting, labels: list[str], scored: Scored, n_events: Ints, answers: Answers) -> None:
         """Write the answers to the rows that get one."""
-        chosen = [slot >= 0 for slot in waiting.slots]
+        chosen = bytes([slot >= 0 for slot in waiting.slots])
         if not any(chosen):
             return
-        rows = np.flatnonzero(chosen)
+        rows = np.flatnonzero(np.frombuffer(chosen, np.bool_))
         answered = Answered(
             records=list(compress(waiting.records, chosen)),
             ids=list(compress(waiting.ids, chosen)),

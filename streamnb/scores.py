@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -57,10 +57,10 @@ class Scores:
         `probabilities` is (n, K), its columns `labels`, NaN where a class was not known when the row came;
         `best` is (n,), the predicted column, -1 while no class was known.
         """
-        rows = [row for row, label in enumerate(truth) if label is not None]
-        if not rows:
-            return []
         actual = [label for label in truth if label is not None]
+        if not actual:
+            return []
+        rows = np.flatnonzero(np.frombuffer(bytes([label is not None for label in truth]), np.bool_))
         names: dict[str, int] = {}
         which = np.array([names.setdefault(label, len(names)) for label in actual])
         # the last column, K, stands for classes that were not known
@@ -89,8 +89,7 @@ class Scores:
         self._recent = np.concatenate((self._recent, correct))[-RECENT_EVENTS:]
         self._count_actual(actual, names, which, first - 1)
         _count(self._class_correct, list(names), which[correct])
-        _count(self._class_predicted, labels, predicted[answered])
-        self._touched.update(names, (labels[index] for index in np.unique(predicted[answered]).tolist()))
+        self._touched.update(names, _count(self._class_predicted, labels, predicted[answered]))
         self._confusion.update(list(names), labels, which[answered], predicted[answered])
         changes = self._detector.update((~correct).tolist())
         return [self._drifted(Drift(first + at, before, after)) for at, before, after in changes]
@@ -298,11 +297,12 @@ class _ConfusionCounts:
         return counts
 
 
-def _count(counter: Counter[str], names: Sequence[str], which: NDArray[np.intp]) -> None:
-    """Count one more for each of `names[which]`."""
-    for name, n in zip(names, np.bincount(which, minlength=len(names)).tolist(), strict=True):
-        if n:
-            counter[name] += n
+def _count(counter: Counter[str], names: Sequence[str], which: NDArray[np.intp]) -> Collection[str]:
+    """Count one more for each of `names[which]`; return those that are among them."""
+    counts = np.bincount(which, minlength=len(names)).tolist()
+    found = {name: n for name, n in zip(names, counts, strict=True) if n}
+    counter.update(found)
+    return found.keys()
 
 
 def _earlier(which: NDArray[np.intp]) -> NDArray[np.intp]:
