@@ -1,6 +1,5 @@
 """Many events of the same numeric features, appended to a batch as one matrix."""
 
-import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -48,7 +47,7 @@ def layout_of(model: Model, names: Sequence[str]) -> Layout | None:
 
 def table_of(layout: Layout, values: Sequence[float]) -> Floats | None:
     """Return the events' values, one event after another, as a matrix; None if any might be refused."""
-    table = np.frombuffer(struct.pack(f"{len(values)}d", *values))  # a third of the time of np.array
+    table = np.array(values, np.float64)
     fits = (table >= layout.least) & (table < LARGEST_NUMBER)
     return table.reshape(-1, len(layout.slots)) if fits.all() else None
 
