@@ -66,14 +66,14 @@ class Writer:
     def __init__(self, app: str, version: str) -> None:
         self._app, self._version = app, version
         self._labels: Sequence[str] = ()
-        self._row: Callable[..., object] = dict
+        self._row = _row_of(())
 
     def outputs(self, labels: Sequence[str], answered: Answered) -> list[Output]:
         """Return the predictions; `labels` are the classes."""
         sources = _sources(answered.records)
         values = self._values(labels, answered, sources)
         headers = [((SOURCE_HEADER, source),) for source in sources]
-        columns = zip(repeat("predictions"), map(KEY_OF, answered.records), values, headers)  # endless
+        columns = zip(repeat("predictions"), map(KEY_OF, answered.records), values, headers)
         return list(map(tuple.__new__, repeat(Output), columns))  # a third of the time of calling Output
 
     def _values(self, labels: Sequence[str], answered: Answered, sources: Sequence[bytes]) -> list[bytes]:

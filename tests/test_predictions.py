@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from streamnb.predictions import Answered, Explanation, Writer
 from streamnb.transport import Output, Partition, Record
 
-LOG = Partition("täglich", 3)
+LOG = Partition("täglich%d", 3)
 ID, N_EVENTS, LATE, ACTUAL, KEY = range(5)
 
 
@@ -54,11 +54,11 @@ def test_a_prediction_says_what_the_model_holds_probable() -> None:
         b'"model":{"app":"app","events":12,"version":"1.2.3"}}'
     )
     assert (output.sink, output.key) == ("predictions", b"k")
-    assert list(output.headers) == [("streamnb.source", "täglich:3:17".encode())]
+    assert list(output.headers) == [("streamnb.source", "täglich%d:3:17".encode())]
 
 
 def test_an_event_without_an_id_is_named_by_its_source() -> None:
-    assert document({"a": 1.0}, event_id=None)["id"] == "täglich:3:17"
+    assert document({"a": 1.0}, event_id=None)["id"] == "täglich%d:3:17"
 
 
 @pytest.mark.parametrize("given_id", ["", 0, False, 1.5, -(2**80), "ä\0\U0001f600", [1, {"a": None}], {"a": "b"}])
@@ -113,7 +113,7 @@ def test_each_event_of_a_batch_gets_its_own_answer_of_the_classes_that_were_know
     for _ in range(2):  # with what was made for other classes, and for these
         outputs = writer.outputs(labels, answered(*rows, best=best, table=table, explanations=no))
     for i, (row, output) in enumerate(zip(rows, outputs, strict=True)):
-        source = f"täglich:3:{17 + i}"
+        source = f"täglich%d:3:{17 + i}"
         assert (output.sink, output.key) == ("predictions", row[KEY])
         assert list(output.headers) == [("streamnb.source", source.encode())]
         expected = {
