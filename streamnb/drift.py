@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -11,6 +12,8 @@ import numpy as np
 
 LONGEST = 32_768
 KEPT = 8_192
+CLOCK = 32
+"""ADWIN looks for a change whenever it has taken so many errors more, and not between."""
 
 
 def _river_adwin() -> Any:
@@ -50,19 +53,21 @@ class DriftDetector:
 
     def _begin(self, errors: bytes | bytearray) -> None:
         self._errors = bytearray(errors)
-        self._adwin = ADWIN()
+        self._adwin = ADWIN(clock=CLOCK)
         self._feed = cast(Callable[[int], None], self._adwin.update)
         for error in self._errors:
             self._feed(error)
 
     def update(self, errors: Sequence[bool]) -> list[Change]:
         """Take further errors, in order; return the changes that they show."""
-        changes = []
-        for index, error in enumerate(errors):
-            self._errors.append(error)
-            self._feed(error)
+        changes, at = [], 0
+        while at < len(errors):
+            few = errors[at : at + CLOCK - len(self._errors) % CLOCK]
+            self._errors.extend(few)
+            deque(map(self._feed, few), 0)
+            at += len(few)
             if self._adwin.drift_detected:
-                changes.append(Change(index, *_before_and_after(self._errors)))
+                changes.append(Change(at - 1, *_before_and_after(self._errors)))
                 self._begin(b"")
             elif len(self._errors) == LONGEST:
                 self._begin(self._errors[-KEPT:])

@@ -1,11 +1,11 @@
-"""bytes <-> Event, prediction, dead letter.
+"""bytes -> Event, and what becomes of bytes that are none.
 
 What is refused depends on the event and the configuration alone, so every instance refuses the same.
 """
 
 import hashlib
 import reprlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -30,7 +30,6 @@ RECORD_OVERHEAD_BYTES = 100
 HEADER_OVERHEAD_BYTES = 10
 
 _parse = msgspec.json.Decoder().decode
-_encode = msgspec.json.Encoder().encode
 _CANNOT_PARSE = (ValueError, RecursionError, OverflowError, TypeError, MemoryError)
 
 
@@ -252,57 +251,9 @@ def _seconds(timestamp: Any) -> float:
     raise EventError("bad_timestamp", f"timestamp {reprlib.repr(timestamp)}: allowed are {allowed}")
 
 
-class _Model(msgspec.Struct):
-    app: str
-    events: int
-    version: str
-
-
-class _Contribution(msgspec.Struct):
-    feature: str
-    contribution: float
-
-
-class _Prediction(msgspec.Struct, omit_defaults=True):
-    id: Any
-    label: str | None
-    probabilities: dict[str, float]
-    model: _Model
-    explanation: list[_Contribution] | None = None
-    late: bool = False
-    actual: str | None = None
-
-
 def spelled_feature(name: object) -> str:
     """A feature as JSON can name it: a token of a text feature reads `name=token`."""
     return "=".join(map(str, name)) if isinstance(name, tuple) else str(name)
-
-
-def prediction(
-    event: Event,
-    record: Record,
-    *,
-    label: str | None,
-    probabilities: Mapping[str, float],
-    app: str,
-    n_events: int,
-    version: str,
-    late: bool,
-    actual: str | None = None,
-    explanation: Sequence[tuple[str, float]] | None = None,
-) -> Output:
-    """The answer to one event. JSON cannot say minus infinity: such a contribution is null."""
-    source = record.source
-    answer = _Prediction(
-        source if event.id is None else event.id,
-        label,
-        probabilities if type(probabilities) is dict else dict(probabilities),
-        _Model(app, n_events, version),
-        None if explanation is None else [_Contribution(*pair) for pair in explanation],
-        late,
-        actual,
-    )
-    return Output("predictions", record.key, _encode(answer), ((SOURCE_HEADER, source.encode()),))
 
 
 def dead_letter(

@@ -1,19 +1,21 @@
-"""Predictions of a whole batch: the same bytes that `events.prediction` makes of one event after another."""
+"""Predictions as they are published: a whole batch is encoded in one call."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby, repeat
+from operator import attrgetter
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from streamnb.events import SOURCE_HEADER, Event, prediction
+from streamnb.events import SOURCE_HEADER
 from streamnb.transport import Output, Record
 
 Explanation = Sequence[tuple[str, float]]
+PARTITION_OF, OFFSET_OF, KEY_OF = attrgetter("partition"), attrgetter("offset"), attrgetter("key")
 
-_encode = msgspec.json.Encoder().encode
 _encode_lines = msgspec.json.Encoder().encode_lines
 
 
@@ -23,6 +25,7 @@ class Answered:
 
     records: Sequence[Record]
     ids: Sequence[Any]
+    """Any JSON value, as given; None: the record's source stands for it."""
     labels: Sequence[str | None]
     """What they came with."""
     late: Sequence[bool]
@@ -32,88 +35,83 @@ class Answered:
     """(n_events, n_classes), NaN where a class was not yet known."""
     n_events: Sequence[int]
     """How many had been learned."""
-    explanations: Mapping[int, Explanation]
-    """Those that there are, by row."""
+    explanations: Sequence[Explanation | None]
+
+
+class _Model(msgspec.Struct, gc=False):
+    app: str
+    events: int
+    version: str
+
+
+class _Contribution(msgspec.Struct, gc=False):
+    feature: str
+    contribution: float
+    """JSON cannot say minus infinity: it is null."""
+
+
+class _Prediction(msgspec.Struct, omit_defaults=True, gc=False):
+    id: Any
+    label: str | None
+    probabilities: Any
+    model: _Model
+    explanation: list[_Contribution] | None = None
+    late: bool = False
+    actual: str | None = None
 
 
 class Writer:
-    """Fills a template, which is made anew when the classes have changed."""
+    """Spells answers. A type that spells their probabilities is made anew when the classes have changed."""
 
     def __init__(self, app: str, version: str) -> None:
         self._app, self._version = app, version
-        self._labels: Sequence[str] | None = None
-        self._template = b""
-        self._spelled: list[bytes] = []
+        self._labels: Sequence[str] = ()
+        self._row = _row_of(())
 
     def outputs(self, labels: Sequence[str], answered: Answered) -> list[Output]:
         """Return the predictions; `labels` are the classes."""
-        if answered.explanations or not labels or np.isnan(answered.probabilities).any():
-            return [self._one_by_one(labels, answered, row) for row in range(len(answered.records))]
         sources = _sources(answered.records)
         values = self._values(labels, answered, sources)
-        make = tuple.__new__  # a third of the time
-        return [
-            make(Output, ("predictions", record.key, value, ((SOURCE_HEADER, source),)))
-            for record, value, source in zip(answered.records, values, sources, strict=True)
-        ]
+        headers = [((SOURCE_HEADER, source),) for source in sources]
+        columns = zip(repeat("predictions"), map(KEY_OF, answered.records), values, headers)
+        return list(map(tuple.__new__, repeat(Output), columns))  # a third of the time of calling Output
 
     def _values(self, labels: Sequence[str], answered: Answered, sources: Sequence[bytes]) -> list[bytes]:
-        self._bind(labels)
-        template, spelled = self._template, self._spelled
-        names = [
-            b"%d" % name if type(name) is int else _encode(source.decode() if name is None else name)
-            for name, source in zip(answered.ids, sources, strict=True)
-        ]
-        rows = _encode_lines(answered.probabilities.tolist()).split(b"\n")
-        rows.pop()  # behind the last line
-        columns = zip(names, answered.best, rows, answered.n_events, _ends(answered), strict=True)
-        return [template % (name, spelled[best], *row[1:-1].split(b","), n, end) for name, best, row, n, end in columns]
+        ids = [source.decode() if name is None else name for name, source in zip(answered.ids, sources, strict=True)]
+        named = [labels[best] if best >= 0 else None for best in answered.best]
+        rows = self._rows(labels, answered.probabilities)
+        models = map(_Model, repeat(self._app), answered.n_events, repeat(self._version))
+        explanations = [None if why is None else [_Contribution(*one) for one in why] for why in answered.explanations]
+        predictions = map(_Prediction, ids, named, rows, models, explanations, answered.late, answered.labels)
+        return _encode_lines(predictions).splitlines()
 
-    def _one_by_one(self, labels: Sequence[str], answered: Answered, row: int) -> Output:
-        best, probabilities = answered.best[row], answered.probabilities[row].tolist()
-        return prediction(
-            Event(answered.ids[row], {}, None, 1.0, None, False),
-            answered.records[row],
-            label=labels[best] if best >= 0 else None,
-            probabilities={label: p for label, p in zip(labels, probabilities, strict=True) if p == p},
-            app=self._app,
-            n_events=answered.n_events[row],
-            version=self._version,
-            late=answered.late[row],
-            actual=answered.labels[row],
-            explanation=answered.explanations.get(row),
-        )
-
-    def _bind(self, labels: Sequence[str]) -> None:
+    def _rows(self, labels: Sequence[str], probabilities: NDArray[np.float64]) -> Iterable[object]:
+        """What is encoded as the probabilities of each event: of the classes that were known."""
         if self._labels != labels:
-            self._labels = labels
-            self._spelled = [_encode(label) for label in labels]
-            probabilities = b",".join(_escaped(label) + b":%b" for label in self._spelled)
-            app, version = (_escaped(_encode(text)) for text in (self._app, self._version))
-            model = b'{"app":' + app + b',"events":%d,"version":' + version + b"}"
-            self._template = b'{"id":%b,"label":%b,"probabilities":{' + probabilities + b'},"model":' + model + b"%b}"
+            self._labels, self._row = labels, _row_of(labels)
+        columns: list[list[Any]] = probabilities.T.tolist()
+        if np.isnan(probabilities).any():
+            columns = [[p if p == p else msgspec.UNSET for p in column] for column in columns]
+        return map(self._row, *columns) if columns else repeat({})
+
+
+def _row_of(labels: Sequence[str]) -> Callable[..., object]:
+    """Return what takes a probability, or UNSET, for each of these classes and is encoded as those that are set."""
+    names = [f"p{column}" for column in range(len(labels))]
+    try:
+        return msgspec.defstruct("Probabilities", names, rename=dict(zip(names, labels, strict=True)), gc=False)
+    except ValueError:  # a label that no field may have
+
+        def row(*probabilities: object) -> object:
+            return {label: p for label, p in zip(labels, probabilities, strict=True) if p is not msgspec.UNSET}
+
+        return row
 
 
 def _sources(records: Sequence[Record]) -> list[bytes]:
     """What `Record.source` says, in UTF-8."""
-    partition, prefix, sources = None, b"", []
-    for record in records:
-        if record.partition is not partition:
-            partition = record.partition
-            prefix = f"{partition}:".encode()
-        sources.append(b"%b%d" % (prefix, record.offset))
+    sources: list[bytes] = []
+    for partition, run in groupby(records, PARTITION_OF):
+        template = f"{partition}:".encode().replace(b"%", b"%%") + b"%d"
+        sources += map(template.__mod__, map(OFFSET_OF, run))
     return sources
-
-
-def _ends(answered: Answered) -> list[bytes]:
-    """What stands behind the model: nothing, for most."""
-    if not any(answered.late) and all(label is None for label in answered.labels):
-        return [b""] * len(answered.late)
-    return [
-        (b',"late":true' if late else b"") + (b"" if label is None else b',"actual":' + _encode(label))
-        for late, label in zip(answered.late, answered.labels, strict=True)
-    ]
-
-
-def _escaped(piece: bytes) -> bytes:
-    return piece.replace(b"%", b"%%")

@@ -4,9 +4,9 @@ Pure but for the model, the scores and the sets of classes, which it owns; it re
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import count, groupby
+from itertools import compress, count, groupby, repeat
 from operator import attrgetter
 from typing import Any, NamedTuple
 
@@ -19,7 +19,7 @@ from streamnb.learners import build, dense
 from streamnb.learners.kernels.types import Floats, Ints
 from streamnb.learners.rows import Scored
 from streamnb.ledger import Watermarks
-from streamnb.predictions import Answered, Writer
+from streamnb.predictions import Answered, Explanation, Writer
 from streamnb.reports import Drift, Outcome
 from streamnb.scores import Scores
 from streamnb.snapshots import Snapshot
@@ -75,11 +75,12 @@ class _Waiting:
     """The labels that are scored and learned."""
     slots: list[int] = field(default_factory=list)
     """The places of the answers among the outputs, -1 where there is none."""
-    weighed: list[bool] = field(default_factory=list)
-    """Whether the weight is above 0."""
-    fresh: list[bool] = field(default_factory=list)
+    learned: bytearray = field(default_factory=bytearray)
+    """1 where there is a truth whose weight is above 0, else 0."""
+    fresh: bytearray = field(default_factory=bytearray)
+    """1 or 0, too."""
     late: list[bool] = field(default_factory=list)
-    explanations: dict[int, list[tuple[str, float]]] = field(default_factory=dict)
+    explanations: list[Explanation | None] = field(default_factory=list)
 
 
 class Processor:
@@ -174,19 +175,19 @@ class Processor:
         if turn.fresh:
             answers.events[turn.role, "ok"] = answers.events.get((turn.role, "ok"), 0) + len(run.records)
         records, ids, labels, times = run.records, run.ids, run.labels, run.times
-        published = [turn.answer and (label is None or self._publish_all) for label in labels]
-        kept = [out or (turn.learn and label is not None) for out, label in zip(published, labels, strict=True)]
+        answer, learn, publish_all = turn.answer, turn.learn, self._publish_all
+        published = [answer and (label is None or publish_all) for label in labels]
+        kept = [out or (learn and label is not None) for out, label in zip(published, labels, strict=True)]
         if not all(kept):
             table = table[kept]
-            chosen = [column for column, keep in enumerate(kept) if keep]
-            records, ids, labels, times = ([column[i] for i in chosen] for column in (records, ids, labels, times))  # type: ignore[assignment]
-            published = [published[i] for i in chosen]
+            columns = (records, ids, labels, times, published)
+            records, ids, labels, times, published = (list(compress(column, kept)) for column in columns)  # type: ignore[assignment]
         n = len(records)
         if not n:
             return
-        truths = labels if turn.learn else [None] * n
+        truths = labels if learn else [None] * n
         slots = self.model.labels.slots
-        dense.append(self._rows, self.model, run.layout, table, [slots.get(label, -1) for label in truths], times)
+        dense.append(self._rows, self.model, run.layout, table, list(map(slots.get, truths, repeat(-1))), times)
         place = count(len(answers.outputs)).__next__
         waiting = self._waiting
         waiting.slots += [place() if out else -1 for out in published]
@@ -195,9 +196,10 @@ class Processor:
         waiting.ids += ids
         waiting.labels += labels
         waiting.truths += truths
-        waiting.weighed += [True] * n
-        waiting.fresh += [turn.fresh] * n
+        waiting.learned += bytes([truth is not None for truth in truths])
+        waiting.fresh += bytes([turn.fresh]) * n
         waiting.late += [turn.late] * n
+        waiting.explanations += [None] * n
 
     def _take(self, record: Record, turn: _Turn, answers: Answers) -> None:
         outcome: Outcome = "ok"
@@ -239,8 +241,7 @@ class Processor:
         if event.label_ignored and turn.fresh:
             answers.labels_ignored += 1
         waiting = self._waiting
-        if published and self._explain:
-            waiting.explanations[len(waiting.records)] = self._explained(event)
+        waiting.explanations.append(self._explained(event) if published and self._explain else None)
         waiting.slots.append(len(answers.outputs) if published else -1)
         if published:
             answers.outputs.append(EXPECTED)
@@ -248,7 +249,7 @@ class Processor:
         waiting.ids.append(event.id)
         waiting.labels.append(label)
         waiting.truths.append(truth)
-        waiting.weighed.append(event.w > 0.0)
+        waiting.learned.append(truth is not None and event.w > 0.0)
         waiting.fresh.append(turn.fresh)
         waiting.late.append(turn.late)
 
@@ -272,37 +273,38 @@ class Processor:
         scored = self.model.predict_learn_rows(self._rows)
         labels = [str(label) for label in scored.labels]
         answers.drifts += self.scores.update(labels, scored.probabilities, scored.best, waiting.truths)
-        fresh = np.array(waiting.fresh)
+        fresh = np.frombuffer(waiting.fresh, np.bool_)
         for buffer in self._rows.buffers:
             answers.features += int(np.diff(buffer.starts[: len(fresh) + 1])[fresh].sum())
         answers.unseen_features += int(scored.unseen[fresh].sum())
-        learned = np.array([truth is not None for truth in waiting.truths]) & np.array(waiting.weighed)
+        learned = np.frombuffer(waiting.learned, np.bool_)
         self._write(waiting, labels, scored, before + np.cumsum(learned) - learned, answers)
         self._rows.clear()
         self._waiting = _Waiting()
 
     def _write(self, waiting: _Waiting, labels: list[str], scored: Scored, n_events: Ints, answers: Answers) -> None:
         """Write the answers to the rows that get one."""
-        rows = [row for row, slot in enumerate(waiting.slots) if slot >= 0]
-        if not rows:
+        chosen = bytes([slot >= 0 for slot in waiting.slots])
+        if not any(chosen):
             return
+        rows = np.flatnonzero(np.frombuffer(chosen, np.bool_))
         answered = Answered(
-            records=[waiting.records[row] for row in rows],
-            ids=[waiting.ids[row] for row in rows],
-            labels=[waiting.labels[row] for row in rows],
-            late=[waiting.late[row] for row in rows],
+            records=list(compress(waiting.records, chosen)),
+            ids=list(compress(waiting.ids, chosen)),
+            labels=list(compress(waiting.labels, chosen)),
+            late=list(compress(waiting.late, chosen)),
             best=scored.best[rows].tolist(),
             probabilities=scored.probabilities[rows],
             n_events=n_events[rows].tolist(),
-            explanations={i: waiting.explanations[row] for i, row in enumerate(rows) if row in waiting.explanations},
+            explanations=list(compress(waiting.explanations, chosen)),
         )
         outputs = self._writer.outputs(labels, answered)
         refused = self._too_large(outputs)
         for i in refused:
             outputs[i] = self._refused(answered.records[i], outputs[i], answers)
-        for row, output in zip(rows, outputs, strict=True):
-            answers.outputs[waiting.slots[row]] = output
-        _count(answered, labels, refused, answers)
+        for slot, output in zip(compress(waiting.slots, chosen), outputs, strict=True):
+            answers.outputs[slot] = output
+        _count(answered, labels, [i not in refused for i in range(len(outputs))], answers)
 
     def _too_large(self, outputs: Sequence[Output]) -> set[int]:
         """Which predictions no record can hold."""
@@ -345,17 +347,14 @@ class Processor:
             )
 
 
-def _count(answered: Answered, labels: Sequence[str], refused: Collection[int], answers: Answers) -> None:
-    """Count the predictions, less those that were refused."""
-    counted = zip(answered.records, answered.best, answered.late, strict=True)
-    if refused:
-        counted = [one for i, one in enumerate(counted) if i not in refused]  # type: ignore[assignment]
-    records, best, late = zip(*counted, strict=True) if len(refused) < len(answered.records) else ((), (), ())
-    answers.predictions += len(records)
-    answers.late += sum(late)
-    times = (record.timestamp for record, is_late in zip(records, late, strict=True) if not is_late)
+def _count(answered: Answered, labels: Sequence[str], counted: Sequence[bool], answers: Answers) -> None:
+    """Count the predictions that were not refused."""
+    answers.predictions += sum(counted)
+    answers.late += sum(compress(answered.late, counted))
+    prompt = [count and not late for count, late in zip(counted, answered.late, strict=True)]
+    times = map(attrgetter("timestamp"), compress(answered.records, prompt))
     answers.answered_times += [time for time in times if time is not None]
-    for column, n in Counter(best).items():
+    for column, n in Counter(compress(answered.best, counted)).items():
         if column >= 0:
             answers.published[labels[column]] = answers.published.get(labels[column], 0) + n
 

@@ -2,8 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import compress
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -58,16 +57,18 @@ class Scores:
         `probabilities` is (n, K), its columns `labels`, NaN where a class was not known when the row came;
         `best` is (n,), the predicted column, -1 while no class was known.
         """
-        rows = [row for row, label in enumerate(truth) if label is not None]
-        if not rows:
-            return []
         actual = [label for label in truth if label is not None]
+        if not actual:
+            return []
+        rows = np.flatnonzero(np.frombuffer(bytes([label is not None for label in truth]), np.bool_))
+        names: dict[str, int] = {}
+        which = np.array([names.setdefault(label, len(names)) for label in actual])
         # the last column, K, stands for classes that were not known
         each, stranger = np.arange(len(rows)), len(labels)
         padded = np.full((len(rows), stranger + 1), np.nan)
         padded[:, :stranger] = probabilities[rows]
         column = {label: index for index, label in enumerate(labels)}
-        wanted = np.array([column.get(label, stranger) for label in actual], dtype=np.intp)
+        wanted = np.array([column.get(name, stranger) for name in names], dtype=np.intp)[which]
         known = ~np.isnan(padded[each, wanted])
         wanted[~known] = stranger
         p = np.where(np.isnan(padded), 0.0, padded)
@@ -86,19 +87,15 @@ class Scores:
         self._correct += int(np.count_nonzero(correct))
         self._unknown_labels += len(rows) - int(np.count_nonzero(known))
         self._recent = np.concatenate((self._recent, correct))[-RECENT_EVENTS:]
-        answers = [labels[index] if index >= 0 else None for index in predicted.tolist()]
-        self._count_actual(actual, first - 1)
-        self._class_correct.update(compress(actual, correct.tolist()))
-        self._class_predicted.update(named := [label for label in answers if label is not None])
-        self._touched.update(actual, named)
-        self._confusion.update(actual, answers)
+        self._count_actual(actual, names, which, first - 1)
+        _count(self._class_correct, list(names), which[correct])
+        self._touched.update(names, _count(self._class_predicted, labels, predicted[answered]))
+        self._confusion.update(list(names), labels, which[answered], predicted[answered])
         changes = self._detector.update((~correct).tolist())
         return [self._drifted(Drift(first + at, before, after)) for at, before, after in changes]
 
-    def _count_actual(self, actual: Sequence[str], before: int) -> None:
+    def _count_actual(self, actual: Sequence[str], names: Iterable[str], which: NDArray[np.intp], before: int) -> None:
         """Count the classes, and score what always answers the majority class, or the shares of all classes."""
-        names: dict[str, int] = {}
-        which = np.array([names.setdefault(label, len(names)) for label in actual])
         seen, arrived = self._class_evaluated, np.bincount(which).tolist()
         held = _earlier(which) + np.array([seen.get(name, 0) for name in names])[which]
         totals = before + np.arange(len(actual))
@@ -264,12 +261,14 @@ class _ConfusionCounts:
         self._slots: dict[str, int] = {}
         self._pairs: Counter[tuple[int, int]] = Counter()
 
-    def update(self, actual: Iterable[str], answers: Iterable[str | None]) -> None:
-        """Events without an answer (no class was known) are left out."""
-        # a Counter keeps the order of arrival, so slots do not depend on batches
-        for (label, answer), n in Counter(zip(actual, answers, strict=True)).items():
-            if answer is not None:
-                self._pairs[self._slot(label), self._slot(answer)] += n
+    def update(
+        self, names: Sequence[str], labels: Sequence[str], which: NDArray[np.intp], predicted: NDArray[np.intp]
+    ) -> None:
+        """Add events whose class is `names[which]` and was answered with `labels[predicted]`."""
+        pairs, first, counts = np.unique(which * len(labels) + predicted, return_index=True, return_counts=True)
+        for at in np.argsort(first).tolist():  # slots go by the order of arrival, whatever the batches
+            label, answer = divmod(int(pairs[at]), len(labels))
+            self._pairs[self._slot(names[label]), self._slot(labels[answer])] += int(counts[at])
 
     def _slot(self, label: str) -> int:
         slot = self._slots.get(label)
@@ -296,6 +295,14 @@ class _ConfusionCounts:
         for row, column, n in state["pairs"]:
             counts._pairs[int(row), int(column)] = int(n)
         return counts
+
+
+def _count(counter: Counter[str], names: Sequence[str], which: NDArray[np.intp]) -> Collection[str]:
+    """Count one more for each of `names[which]`; return those that are among them."""
+    counts = np.bincount(which, minlength=len(names)).tolist()
+    found = {name: n for name, n in zip(names, counts, strict=True) if n}
+    counter.update(found)
+    return found.keys()
 
 
 def _earlier(which: NDArray[np.intp]) -> NDArray[np.intp]:

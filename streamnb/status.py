@@ -60,7 +60,7 @@ def step_of(batch: Batch, answers: Answers, committed: bool, restoring: bool, no
     if committed:
         step.predictions, step.late, step.published = answers.predictions, answers.late, answers.published
         step.dead_letters = answers.dead_letters
-        step.ages = [max(0.0, now - then) for then in answers.answered_times]
+        step.ages = [now - then if then < now else 0.0 for then in answers.answered_times]
     return step
 
 

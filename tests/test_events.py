@@ -1,4 +1,4 @@
-"""bytes <-> Event, prediction, dead letter."""
+"""bytes -> Event, dead letter."""
 
 import hashlib
 import json
@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable
 from typing import Any, get_args
 
+import msgspec
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamnb.config import EventConfig, LimitsConfig
 from streamnb.errors import EventError, Reason
-from streamnb.events import Decoder, Event, dead_letter, output_bytes, prediction
+from streamnb.events import Decoder, Event, dead_letter, output_bytes
 from streamnb.transport import Partition, Record, Role
 
 RECORD_TIME = 1_700_000_000.0
@@ -359,7 +360,7 @@ def test_any_bytes_are_an_event_or_are_refused_with_a_reason(value: bytes, role:
         return
     assert not any(isinstance(item, dict) for item in found.x.values())
     assert math.isfinite(found.w)
-    assert json.loads(answer(found))["id"] == ("payments:3:17" if found.id is None else found.id)
+    assert json.loads(msgspec.json.encode(found.id)) == found.id
 
 
 @settings(max_examples=100, deadline=None)
@@ -391,70 +392,6 @@ def test_what_strict_json_refuses_is_refused_and_nothing_else(middle: bytes) -> 
         assert refused(value).reason in ("not_json", "not_utf8")
     else:
         assert isinstance(outcome(value), Event)
-
-
-# --- predictions
-
-
-def answer(event: Event, **fields: Any) -> bytes:
-    arguments = {"label": "a", "probabilities": {"a": 1.0}, "app": "x", "n_events": 1, "version": "0", "late": False}
-    output = prediction(event, record(b""), **(arguments | fields))
-    assert output.value is not None
-    return output.value
-
-
-def test_a_prediction_says_what_the_model_holds_probable() -> None:
-    value = record({"id": "e1", "features": {}})
-    output = prediction(
-        decoder().decode(value, "unlabelled"),
-        value,
-        label="fraud",
-        probabilities={"fraud": 0.75, "legit": 0.25},
-        app="app",
-        n_events=12,
-        version="1.2.3",
-        late=False,
-    )
-    assert output.value == (
-        b'{"id":"e1","label":"fraud","probabilities":{"fraud":0.75,"legit":0.25},'
-        b'"model":{"app":"app","events":12,"version":"1.2.3"}}'
-    )
-    assert (output.sink, output.key) == ("predictions", b"k")
-    assert list(output.headers) == [("streamnb.source", b"payments:3:17")]
-
-
-def test_an_event_without_an_id_is_named_by_its_source() -> None:
-    assert json.loads(answer(decoded({"features": {}})))["id"] == "payments:3:17"
-
-
-@pytest.mark.parametrize("given_id", ["", 0, False, 1.5, -(2**80), "ä\0\U0001f600", [1, {"a": None}], {"a": "b"}])
-def test_an_id_comes_back_as_it_was_given(given_id: object) -> None:
-    assert json.loads(answer(decoded({"features": {}, "id": given_id})))["id"] == given_id
-
-
-def test_while_no_class_is_known_the_label_is_null_and_there_are_no_probabilities() -> None:
-    document = json.loads(answer(decoded({"features": {}}), label=None, probabilities={}))
-    assert (document["label"], document["probabilities"]) == (None, {})
-
-
-def test_explanation_late_and_actual_are_there_only_when_they_apply() -> None:
-    plain = json.loads(answer(decoded({"features": {}})))
-    assert set(plain) == {"id", "label", "probabilities", "model"}
-    full = json.loads(
-        answer(decoded({"features": {}}), late=True, actual="b", explanation=[("x", 0.5), ("y", -math.inf)])
-    )
-    assert full == plain | {
-        "late": True,
-        "actual": "b",
-        "explanation": [{"feature": "x", "contribution": 0.5}, {"feature": "y", "contribution": None}],
-    }
-
-
-@given(st.dictionaries(st.text(), st.floats(0, 1)))
-def test_probabilities_come_back_to_the_last_bit(probabilities: dict[str, float]) -> None:
-    event = decoded({"features": {}})
-    back = json.loads(answer(event, probabilities=probabilities))["probabilities"]
-    assert {label: p.hex() for label, p in back.items()} == {label: p.hex() for label, p in probabilities.items()}
 
 
 # --- dead letters

@@ -1,22 +1,18 @@
 """Whatever is decoded by type and appended as a matrix is, to the bit, what the general path makes of it."""
 
 import json
-import math
 from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamnb import processing, typed
 from streamnb.config import load
-from streamnb.events import Event, prediction
 from streamnb.learners import dense
 from streamnb.ledger import Watermarks
-from streamnb.predictions import Answered, Writer
 from streamnb.processing import Answers, Processor
 from streamnb.transport import Partition, Record, Role
 
@@ -209,44 +205,3 @@ def test_plain_numbers_are_appended_as_a_matrix(model: dict[str, Any], monkeypat
 
 
 dense_append = dense.append
-
-
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=5) | st.sampled_from(["%", "%b", '"', "a,b", "\n"])
-shares = st.floats(0, 1) | st.sampled_from([0.0, 1.0, 1e-5, 1e-300, 5e-324, 1 / 3])
-answer = st.tuples(
-    st.one_of(
-        st.none(), st.integers(), texts, st.lists(texts, max_size=2), st.floats(allow_nan=False, allow_infinity=False)
-    ),
-    st.integers(0, 2**60),
-    st.booleans(),
-    st.none() | texts,
-    st.binary(max_size=3) | st.none(),
-)
-
-
-@given(st.data(), texts, st.lists(texts, min_size=0, max_size=4, unique=True), st.lists(answer, min_size=1, max_size=4))
-def test_the_predictions_of_a_batch_are_those_of_its_events(
-    data: st.DataObject, app: str, labels: list[str], rows: list[tuple[Any, ...]]
-) -> None:
-    share = shares if data.draw(st.booleans()) else shares | st.just(math.nan)
-    table = np.array([[data.draw(share) for _ in labels] for _ in rows]).reshape(len(rows), len(labels))
-    best = [data.draw(st.integers(0 if labels else -1, len(labels) - 1)) for _ in rows]
-    records = [Record(Partition("täglich", i % 2), i, i + 1, None, row[4], b"") for i, row in enumerate(rows)]
-    ids, n_events, late, actual = ([row[column] for row in rows] for column in range(4))
-    writer = Writer(app, "1%")
-    for _ in range(2):  # with a template made before, too
-        outputs = writer.outputs(labels, Answered(records, ids, actual, late, best, table, n_events, {}))
-    assert outputs == [
-        prediction(
-            Event(ids[i], {}, None, 1.0, None, False),
-            record,
-            label=labels[best[i]] if labels else None,
-            probabilities={label: p for label, p in zip(labels, table[i].tolist(), strict=True) if p == p},
-            app=app,
-            n_events=n_events[i],
-            version="1%",
-            late=late[i],
-            actual=actual[i],
-        )
-        for i, record in enumerate(records)
-    ]

@@ -1,4 +1,4 @@
-"""A thread that asks the broker once a second what its logs look like, and so knows how long it has been silent."""
+"""A thread that asks the broker every few seconds what its logs look like, and so knows how long it has been silent."""
 
 import threading
 import time
@@ -17,7 +17,7 @@ from streamnb.transport import Extent, Partition, Role
 log = logs.get("transport.kafka")
 
 NO_ERROR, UNKNOWN_TOPIC = 0, 3
-EVERY_SECONDS = 1.0
+EVERY_SECONDS = 2.0  # each time costs some 10 ms; must be well below what counts as silence
 
 
 @dataclass(frozen=True, slots=True)
