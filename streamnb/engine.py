@@ -34,6 +34,8 @@ from streamnb.transport import Batch, Duty, Extent, Output, Partition, Transport
 from streamnb.watchdog import BROKER_AWAY_SECONDS, Pulse, Watchdog
 
 POLL_SECONDS = 0.5
+IDLE_POLL_SECONDS = 0.1
+"""How soon an instance that owns nothing, as at its start, sees that this has changed."""
 COMMIT_ALONE_SECONDS = 1.0
 LOOK_AROUND_SECONDS = 1.0
 CLOSE_SECONDS = 5.0
@@ -266,8 +268,9 @@ class Engine:
 
     def _poll(self) -> Batch:
         self.pulse.call_client()
+        seconds = POLL_SECONDS if self._ledger.published else IDLE_POLL_SECONDS
         try:
-            batch = self._transport.poll(POLL_SECONDS, self._config.limits.batch_events)
+            batch = self._transport.poll(seconds, self._config.limits.batch_events)
         except LostEvents as error:
             self._skip_lost(error)
             batch = Batch()

@@ -13,7 +13,7 @@ from typing import Any
 
 from streamnb import logs
 from streamnb.cli.profiling import Sampler
-from streamnb.cli.run import stop_at_signals
+from streamnb.cli.run import stop_at_signals, tune_interpreter
 from streamnb.cli.wiring import Daemon
 from streamnb.config import load
 from streamnb.reports import Status
@@ -74,6 +74,7 @@ def main() -> None:
     """Run until SIGTERM, then write what was noted."""
     path, option, target = sys.argv[1:]
     logs.configure("info", sys.stderr)
+    tune_interpreter()
     stop = threading.Event()
     stop_at_signals(stop)
     with Daemon(load(Path(path), os.environ), stop) as daemon:
