@@ -36,6 +36,9 @@ from streamnb.watchdog import BROKER_AWAY_SECONDS, Pulse, Watchdog
 POLL_SECONDS = 0.5
 IDLE_POLL_SECONDS = 0.1
 """How soon an instance that owns nothing, as at its start, sees that this has changed."""
+FIRST_BATCH = 100
+STEP_SECONDS = 0.025
+"""How long the work on one batch should take: the loop must get back to its client."""
 COMMIT_ALONE_SECONDS = 1.0
 LOOK_AROUND_SECONDS = 1.0
 CLOSE_SECONDS = 5.0
@@ -73,6 +76,7 @@ class Engine:
         self._restore_ends: Mapping[Partition, int] = {}
         self._duty: Duty | None = None
         self._input_ended = False
+        self._limit = min(FIRST_BATCH, config.limits.batch_events)
         self._offset_tries = self._lost_tries = 0
         self._next_look = self._next_commit = self._next_snapshot = monotonic()
 
@@ -97,6 +101,7 @@ class Engine:
         batch = self._poll()
         begun = self._monotonic()
         answers = self._processor.process(batch.records, self._ledger.roles, self._ledger.watermarks())
+        self._fit_batches(len(batch.records), self._monotonic() - begun)
         self._ledger.advance(batch.positions)
         committed = self._publish(answers)
         self._report(batch, answers, committed, begun)
@@ -270,13 +275,20 @@ class Engine:
         self.pulse.call_client()
         seconds = POLL_SECONDS if self._ledger.published else IDLE_POLL_SECONDS
         try:
-            batch = self._transport.poll(seconds, self._config.limits.batch_events)
+            batch = self._transport.poll(seconds, self._limit)
         except LostEvents as error:
             self._skip_lost(error)
             batch = Batch()
         self._input_ended = batch.finished
         self.pulse.beat()
         return batch
+
+    def _fit_batches(self, n_records: int, seconds: float) -> None:
+        """Have the next batches be as large as can be handled in time, here and now."""
+        if seconds > STEP_SECONDS:
+            self._limit = max(1, int(n_records * STEP_SECONDS / seconds))
+        elif n_records >= self._limit and 2 * seconds < STEP_SECONDS:
+            self._limit = min(2 * self._limit, self._config.limits.batch_events)
 
     def _skip_lost(self, error: LostEvents) -> None:
         """Go on behind records that were deleted before they were read, if that is accepted; else raise."""

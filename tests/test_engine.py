@@ -1,0 +1,56 @@
+"""The loop's own decisions, over files."""
+
+import gc
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from streamnb.cli.wiring import store_of
+from streamnb.config import load, quick_form
+from streamnb.engine import STEP_SECONDS, Engine
+from streamnb.metrics import Metrics
+from streamnb.reports import Step
+from streamnb.transport.files import FilesTransport
+
+
+@pytest.fixture(autouse=True)
+def thawed() -> Iterator[None]:
+    yield
+    gc.unfreeze()  # a daemon has its process to itself
+
+
+class Sizes(Metrics):
+    """Remembers how large the batches were."""
+
+    def __init__(self, app: str) -> None:
+        super().__init__(app, "a", "1")
+        self.found: list[int] = []
+
+    def stepped(self, step: Step) -> None:
+        self.found.append(step.records)
+        super().stepped(step)
+
+
+def sizes_of_batches(folder: Path, events: int, monotonic: Callable[[], float]) -> list[int]:
+    (folder / "events.jsonl").write_text('{"features": {"a": 1}, "label": "x"}\n' * events)
+    (folder / "config.yaml").write_text(f"snapshots: {{path: {folder}/snapshots}}")
+    form = quick_form(str(folder / "events.jsonl"), str(folder / "answers.jsonl"))
+    config = load(folder / "config.yaml", {}, form)
+    sizes = Sizes(config.app)
+    transport = FilesTransport(config.files, config.output, event_bytes=1000)
+    Engine(config, transport, store_of(config, sizes), sizes, monotonic=monotonic).run()
+    return [size for size in sizes.found if size]
+
+
+def test_batches_grow_while_they_take_no_time(tmp_path: Path) -> None:
+    assert sizes_of_batches(tmp_path, 5100, lambda: 0.0) == [100, 200, 400, 800, 1600, 2000]
+
+
+def test_batches_that_take_long_are_followed_by_smaller_ones_down_to_a_single_event(tmp_path: Path) -> None:
+    ticks = itertools.count()
+    first, second, *others = sizes_of_batches(tmp_path, 200, lambda: 4 * STEP_SECONDS * next(ticks))
+    assert first == 100
+    assert second <= 25
+    assert set(others[-50:]) == {1}
