@@ -48,7 +48,7 @@ def demo(
     """
     with errors_become_exit_codes(debug):
         from streamnb.cli import demonstration
-        from streamnb.cli.run import stop_at_signals, tune_interpreter
+        from streamnb.cli.run import stop_at_signals
         from streamnb.cli.stages import in_folder, on_broker
 
         if keep and kafka is None:
@@ -56,7 +56,6 @@ def demo(
         logs.configure(log_level, sys.stderr)
         stop = threading.Event()
         stop_at_signals(stop)
-        tune_interpreter()
         place = in_folder(folder, overwrite) if kafka is None else on_broker(kafka, folder, keep, overwrite)
         with place as stage:
             demonstration.show(stage, rate=rate, hold=hold, quiet=quiet, as_json=as_json, stop=stop)

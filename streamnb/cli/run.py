@@ -1,6 +1,5 @@
 """`streamnb run`: the daemon, or one pass over a file."""
 
-import gc
 import os
 import signal
 import sys
@@ -20,9 +19,6 @@ if TYPE_CHECKING:
     from streamnb.cli.wiring import Daemon
     from streamnb.config import Config
 
-COLLECT_AFTER = 100_000
-SWITCH_SECONDS = 0.001
-"""How long another thread may keep the loop waiting for the interpreter: 5 ms by default, for every single call."""
 FORCED = 1
 UNWINDING_SECONDS = 5.0
 """How long a start that is told to stop may take to end by itself."""
@@ -63,7 +59,6 @@ def run(
         working: list[Daemon] = []
         # before the slow imports: in a container nothing else would hear a signal
         stop_at_signals(stop, lambda: all(daemon.engine.starting for daemon in working))
-        tune_interpreter()
         settings = configured(config, input_, predictions, dead_letters, follow)
         from streamnb.cli import wiring
         from streamnb.learners.kernels.jit import load_without_blas
@@ -72,12 +67,6 @@ def run(
         with wiring.Daemon(settings, stop) as daemon:
             working.append(daemon)
             daemon.run()
-
-
-def tune_interpreter() -> None:
-    """Have a daemon's process collect less often and switch threads sooner than others."""
-    gc.set_threshold(COLLECT_AFTER)  # imports and batches make many thousands of objects, hardly any of them in a cycle
-    sys.setswitchinterval(SWITCH_SECONDS)
 
 
 def stop_at_signals(stop: threading.Event, nothing_to_finish: Callable[[], bool] = lambda: False) -> None:

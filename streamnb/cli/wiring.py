@@ -1,6 +1,7 @@
 """Builds a daemon from its configuration: every choice between implementations is made here."""
 
 import os
+import sys
 import threading
 from typing import TYPE_CHECKING, Self
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from streamnb.transport.kafka import Client
 
 log = logs.get("daemon")
+
+SWITCH_SECONDS = 0.001
+"""How long another thread may keep the loop waiting for the interpreter: 5 ms by default, for every single call."""
 
 
 class Daemon:
@@ -49,6 +53,7 @@ class Daemon:
 
     def run(self) -> None:
         """Work until `stop` is set or the input ends."""
+        sys.setswitchinterval(SWITCH_SECONDS)
         ended = threading.Event()
         supervision = Supervision(os.environ, lambda: self.engine.status, self.engine.pulse.stuck_seconds, ended)
         supervision.start()
