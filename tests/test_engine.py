@@ -4,14 +4,16 @@ import gc
 import itertools
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from streamnb.cli.wiring import store_of
-from streamnb.config import load, quick_form
-from streamnb.engine import STEP_SECONDS, Engine
+from streamnb.config import Config, load, quick_form
+from streamnb.engine import IDLE_POLL_SECONDS, POLL_SECONDS, STEP_SECONDS, Engine
 from streamnb.metrics import Metrics
 from streamnb.reports import Step
+from streamnb.transport import Batch, Duty
 from streamnb.transport.files import FilesTransport
 
 
@@ -19,6 +21,13 @@ from streamnb.transport.files import FilesTransport
 def thawed() -> Iterator[None]:
     yield
     gc.unfreeze()  # a daemon has its process to itself
+
+
+def config_of(folder: Path, events: int) -> Config:
+    (folder / "events.jsonl").write_text('{"features": {"a": 1}, "label": "x"}\n' * events)
+    (folder / "config.yaml").write_text(f"snapshots: {{path: {folder}/snapshots}}")
+    form = quick_form(str(folder / "events.jsonl"), str(folder / "answers.jsonl"))
+    return load(folder / "config.yaml", {}, form)
 
 
 class Sizes(Metrics):
@@ -33,11 +42,32 @@ class Sizes(Metrics):
         super().stepped(step)
 
 
+class Waits(FilesTransport):
+    """Remembers how long it was given for each batch, and whether there was a duty: from the fourth on."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.found: list[tuple[float, bool]] = []
+
+    def duty(self) -> Duty | None:
+        return super().duty() if len(self.found) > 2 else None
+
+    def poll(self, seconds: float, limit: int) -> Batch:
+        self.found.append((seconds, self.duty() is not None))
+        return super().poll(seconds, limit)
+
+
+def test_who_has_no_duty_yet_looks_for_one_more_often(tmp_path: Path) -> None:
+    config = config_of(tmp_path, 300)
+    metrics = Metrics(config.app, "a", "1")
+    transport = Waits(config.files, config.output, event_bytes=1000)
+    Engine(config, transport, store_of(config, metrics), metrics).run()
+    assert set(transport.found) == {(IDLE_POLL_SECONDS, False), (POLL_SECONDS, True)}
+    assert IDLE_POLL_SECONDS < POLL_SECONDS
+
+
 def sizes_of_batches(folder: Path, events: int, monotonic: Callable[[], float]) -> list[int]:
-    (folder / "events.jsonl").write_text('{"features": {"a": 1}, "label": "x"}\n' * events)
-    (folder / "config.yaml").write_text(f"snapshots: {{path: {folder}/snapshots}}")
-    form = quick_form(str(folder / "events.jsonl"), str(folder / "answers.jsonl"))
-    config = load(folder / "config.yaml", {}, form)
+    config = config_of(folder, events)
     sizes = Sizes(config.app)
     transport = FilesTransport(config.files, config.output, event_bytes=1000)
     Engine(config, transport, store_of(config, sizes), sizes, monotonic=monotonic).run()
