@@ -58,7 +58,7 @@ class Waits(FilesTransport):
 
 
 def test_who_has_no_duty_yet_looks_for_one_more_often(tmp_path: Path) -> None:
-    config = config_of(tmp_path, 300)
+    config = config_of(tmp_path, 2000)
     metrics = Metrics(config.app, "a", "1")
     transport = Waits(config.files, config.output, event_bytes=1000)
     Engine(config, transport, store_of(config, metrics), metrics).run()
