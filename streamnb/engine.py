@@ -34,6 +34,11 @@ from streamnb.transport import Batch, Duty, Extent, Output, Partition, Transport
 from streamnb.watchdog import BROKER_AWAY_SECONDS, Pulse, Watchdog
 
 POLL_SECONDS = 0.5
+IDLE_POLL_SECONDS = 0.1
+"""How soon an instance that owns nothing, as at its start, sees that this has changed."""
+FIRST_BATCH = 100
+STEP_SECONDS = 0.04
+"""How much of its thread's time the work on one batch should take: the loop must get back to its client."""
 COMMIT_ALONE_SECONDS = 1.0
 LOOK_AROUND_SECONDS = 1.0
 CLOSE_SECONDS = 5.0
@@ -55,13 +60,14 @@ class Engine:
         *,
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
+        working: Callable[[], float] = time.thread_time,
         stop: threading.Event | None = None,
     ) -> None:
         self.stop = stop or threading.Event()
         self.status: Status | None = None
         self.pulse = Pulse(monotonic, transport.silence)
         self._config, self._transport, self._store, self._observer = config, transport, store, observer
-        self._clock, self._monotonic = clock, monotonic
+        self._clock, self._monotonic, self._working = clock, monotonic, working
         self._processor = Processor(config, __version__)
         self._saver = Saver(store, monotonic)
         self._top = TopFeaturesReader(monotonic)
@@ -71,6 +77,7 @@ class Engine:
         self._restore_ends: Mapping[Partition, int] = {}
         self._duty: Duty | None = None
         self._input_ended = False
+        self._limit = min(FIRST_BATCH, config.limits.batch_events)
         self._offset_tries = self._lost_tries = 0
         self._next_look = self._next_commit = self._next_snapshot = monotonic()
 
@@ -93,8 +100,9 @@ class Engine:
         self._look_around()
         self._follow_duty()
         batch = self._poll()
-        begun = self._monotonic()
+        begun, worked = self._monotonic(), self._working()
         answers = self._processor.process(batch.records, self._ledger.roles, self._ledger.watermarks())
+        self._fit_batches(len(batch.records), self._working() - worked)
         self._ledger.advance(batch.positions)
         committed = self._publish(answers)
         self._report(batch, answers, committed, begun)
@@ -266,14 +274,25 @@ class Engine:
 
     def _poll(self) -> Batch:
         self.pulse.call_client()
+        seconds = POLL_SECONDS if self._ledger.published else IDLE_POLL_SECONDS
         try:
-            batch = self._transport.poll(POLL_SECONDS, self._config.limits.batch_events)
+            batch = self._transport.poll(seconds, self._limit)
         except LostEvents as error:
             self._skip_lost(error)
             batch = Batch()
         self._input_ended = batch.finished
         self.pulse.beat()
         return batch
+
+    def _fit_batches(self, n_records: int, seconds: float) -> None:
+        """Have the next batches be as large as these events allow.
+
+        By the thread's own time: if a busy machine made batches smaller, their transactions would make it busier.
+        """
+        if seconds > STEP_SECONDS:
+            self._limit = max(1, int(n_records * STEP_SECONDS / seconds))
+        elif n_records >= self._limit and 2 * seconds < STEP_SECONDS:
+            self._limit = min(2 * self._limit, self._config.limits.batch_events)
 
     def _skip_lost(self, error: LostEvents) -> None:
         """Go on behind records that were deleted before they were read, if that is accepted; else raise."""

@@ -45,7 +45,7 @@ T = TypeVar("T")
 
 
 def wait_until(
-    condition: Callable[[], T], seconds: float = 30.0, what: str | Callable[[], str] = "", pause: float = 0.02
+    condition: Callable[[], T], seconds: float = 30.0, what: str | Callable[[], str] = "", pause: float = 0.05
 ) -> T:
     """Return the first true answer of `condition`; fail when it has none within this time, then saying `what`."""
     deadline = time.monotonic() + seconds

@@ -44,6 +44,7 @@ class Workload:
 
     def __post_init__(self) -> None:
         self._readings: dict[str, Reading] = {}
+        self._answers: list[dict[str, Any]] = []
         self._sent = 0
         self._random = random.Random(self.seed)
         self.labelled = self.cluster.topic("labelled", self.partitions)
@@ -157,8 +158,10 @@ class Workload:
         """How often each id was answered, as a read_committed reader sees it."""
         return Counter(answer["id"] for answer in self.answers())
 
-    def answers(self) -> list[dict[str, Any]]:
-        return [json.loads(record.value) for record in self.committed(self.predictions)]
+    def answers(self) -> Sequence[dict[str, Any]]:
+        records = self.committed(self.predictions)
+        self._answers += [json.loads(record.value) for record in records[len(self._answers) :]]
+        return self._answers
 
     def dead_letters(self) -> Counter[tuple[str, bytes]]:
         """How often each record was dead-lettered: its coordinates by the headers, and its bytes."""

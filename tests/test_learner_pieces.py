@@ -11,11 +11,16 @@ from hypothesis import strategies as st
 from streamnb.learners import pieces
 from streamnb.learners.values import sorted_by_type
 
-texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=3)
+ESCAPED = ['"', "\\", "\n", "\x7f", "\u00e9", "\u2028"]
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=3) | st.sampled_from(["", "a", *ESCAPED])
 names = st.lists(texts) | st.lists(st.integers()) | st.lists(st.integers() | texts | st.tuples(texts, st.integers()))
 values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | texts,
-    lambda inner: st.lists(inner, max_size=9) | st.dictionaries(texts | st.integers(), inner, max_size=4),
+    lambda inner: (
+        st.lists(texts, max_size=9)
+        | st.lists(inner, max_size=9)
+        | st.dictionaries(texts | st.integers(), inner, max_size=4)
+    ),
 )
 
 

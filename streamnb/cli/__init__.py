@@ -3,6 +3,7 @@
 A command's file imports little; what a command needs is imported when it runs, so that --help is quick.
 """
 
+import gc
 from typing import Annotated
 
 import typer
@@ -21,6 +22,8 @@ from streamnb.cli.verify import verify
 from streamnb.errors import ConfigError
 
 USAGE_ERROR = 2
+COLLECT_AFTER = 100_000
+"""Imports, and every batch, make many thousands of objects, hardly any of them in a cycle."""
 
 app = typer.Typer(
     name="streamnb",
@@ -43,6 +46,7 @@ app.add_typer(bench, name="bench")
 
 def main() -> None:
     """Run the command line and exit with one of the codes of `streamnb.errors`."""
+    gc.set_threshold(COLLECT_AFTER)
     try:
         app()
     except SystemExit as ending:

@@ -1,6 +1,7 @@
 """`streamnb bench`: how fast the learners and the daemon are, beside what else there is, measured here and now."""
 
 import json
+import os
 import sys
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -90,6 +91,9 @@ def pipeline_(
         from streamnb.bench.pipeline.loop import json_module
         from streamnb.bench.pipeline.streams import STREAMS
 
+        os.environ.pop(
+            "PYTHONDONTWRITEBYTECODE", None
+        )  # a start is measured with warm caches, as where it is installed
         clients = [name for name in ("kafka-python", "confluent") if client in (name, "both")]
         daemon = [sys.executable, "-m", "streamnb", "run"]
         results = []

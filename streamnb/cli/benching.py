@@ -3,6 +3,7 @@
 python -m streamnb.cli.benching CONFIG --steps FILE | --profile FILE
 """
 
+import gc
 import json
 import os
 import sys
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from streamnb import logs
+from streamnb.cli import COLLECT_AFTER
 from streamnb.cli.profiling import Sampler
 from streamnb.cli.run import stop_at_signals
 from streamnb.cli.wiring import Daemon
@@ -74,6 +76,7 @@ def main() -> None:
     """Run until SIGTERM, then write what was noted."""
     path, option, target = sys.argv[1:]
     logs.configure("info", sys.stderr)
+    gc.set_threshold(COLLECT_AFTER)
     stop = threading.Event()
     stop_at_signals(stop)
     with Daemon(load(Path(path), os.environ), stop) as daemon:

@@ -1,6 +1,5 @@
 """Builds a daemon from its configuration: every choice between implementations is made here."""
 
-import gc
 import os
 import sys
 import threading
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
 
 log = logs.get("daemon")
 
-COLLECT_AFTER = 100_000
 SWITCH_SECONDS = 0.001
 """How long another thread may keep the loop waiting for the interpreter: 5 ms by default, for every single call."""
 
@@ -56,7 +54,6 @@ class Daemon:
     def run(self) -> None:
         """Work until `stop` is set or the input ends."""
         sys.setswitchinterval(SWITCH_SECONDS)
-        gc.set_threshold(COLLECT_AFTER)  # a batch is thousands of objects, hardly any of them in a cycle
         ended = threading.Event()
         supervision = Supervision(os.environ, lambda: self.engine.status, self.engine.pulse.stuck_seconds, ended)
         supervision.start()

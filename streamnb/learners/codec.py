@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from streamnb.learners.kernels.types import Array
-from streamnb.learners.pieces import byte_pieces, json_pieces
+from streamnb.learners.pieces import byte_pieces, in_pieces, json_pieces
 from streamnb.learners.values import as_json, from_json
 
 MAGIC = b"streamnb"
@@ -60,7 +60,11 @@ def names_from_json(names: dict[str, Any]) -> dict[str, Any]:
 
 def _to_json(value: Any) -> Any:
     if isinstance(value, list):
-        return value if all(type(item) is str for item in value) else [_to_json(item) for item in value]
+        return (
+            value
+            if all(set(map(type, piece)) == {str} for piece in in_pieces(value))
+            else [_to_json(item) for item in value]
+        )
     return {"tuple": as_json(value)} if isinstance(value, tuple) else value
 
 

@@ -69,13 +69,12 @@ class _Compared:
     def figures(self, brokers: str) -> Iterator[Result]:
         """Yield them."""
         with ExitStack() as stack:
-            begun = time.perf_counter()
             daemon = stack.enter_context(closing(self._sides.daemon(self._client, self._stream)))
-            user = stack.enter_context(closing(self._sides.loop(self._client, stream=self._stream.name)))
             first = self._stream.events(2, 1)
             self._feeder.put(daemon.topic, first)
             daemon.expect(first)
-            started = time.perf_counter() - begun
+            started = time.perf_counter() - daemon.begun
+            user = stack.enter_context(closing(self._sides.loop(self._client, stream=self._stream.name)))
             if self._stream is STREAMS[0]:
                 yield _shown(self._row, goals.START, Spread.of(started), goals.AT_MOST_START_SECONDS)
                 yield _shown(self._row, goals.IDLE, Spread.of(daemon.resident_mib))

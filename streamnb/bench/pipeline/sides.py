@@ -37,6 +37,8 @@ class Side:
     topic: str
     answers: Answers
     log: Path
+    begun: float
+    """When it was started, by `time.perf_counter`."""
     due: int = 0
     """How many answers there must be to all that was put into the topic."""
     seen: int = 0
@@ -128,9 +130,10 @@ class Sides:
     def _started(self, command: Sequence[str], topic: str, answers: str) -> Side:
         self._count += 1
         log = self.folder / f"log-{self._count}"
+        begun = time.perf_counter()
         with log.open("wb") as file:
             process = subprocess.Popen(command, stdout=file, stderr=file, cwd=self.folder)
-        return Side(process, topic, Answers(self._topics.bootstrap, answers), log)
+        return Side(process, topic, Answers(self._topics.bootstrap, answers), log, begun)
 
 
 def latencies(side: Side, bootstrap: str, pairs: Sequence[Pair], per_second: float) -> list[float]:

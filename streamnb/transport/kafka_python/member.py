@@ -16,6 +16,8 @@ from streamnb.transport.kafka.client import Failure
 from streamnb.transport.kafka.clients import connected, settings
 from streamnb.transport.kafka_python.failures import failure
 
+SLICE_SECONDS = 0.05
+
 Given = Callable[[frozenset[Partition], ConsumerGroupMetadata], None]
 Lost = Callable[[], None]
 
@@ -26,6 +28,7 @@ class Member:
     def __init__(self, app: str, kafka: KafkaConfig) -> None:
         self._kafka = kafka
         self._settings = _member_settings(app, kafka)
+        self._told = False
 
     def start(self) -> None:
         self._consumer = connected(self.make_consumer, self._kafka.bootstrap_servers, self._kafka.start_timeout)
@@ -36,11 +39,21 @@ class Member:
         return KafkaConsumer(**self._settings)
 
     def subscribe(self, topics: Sequence[str], given: Given, lost: Lost) -> None:
-        self._consumer.subscribe(list(topics), listener=_Listener(self._consumer, self._rejoin, given, lost))
+        def told(partitions: frozenset[Partition], token: ConsumerGroupMetadata) -> None:
+            self._told = bool(partitions)  # none may mean that this client has not heard of the topics yet
+            given(partitions, token)
+
+        self._consumer.subscribe(list(topics), listener=_Listener(self._consumer, self._rejoin, told, lost))
 
     def poll(self, seconds: float) -> None:
-        with _translated():
-            self._consumer.poll(timeout_ms=int(seconds * 1000))
+        """In slices, back to back, since the client's own poll goes on after it has joined: it waits for records."""
+        deadline, self._told = time.monotonic() + seconds, False
+        while True:
+            left = deadline - time.monotonic()
+            with _translated():
+                self._consumer.poll(timeout_ms=int(1000 * max(0.0, min(left, SLICE_SECONDS))))
+            if self._told or left <= 0:
+                return
 
     def holds(self, token: ConsumerGroupMetadata) -> bool:
         now = self._consumer.group_metadata()

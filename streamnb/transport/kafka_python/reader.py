@@ -170,5 +170,6 @@ def _reader_settings(kafka: KafkaConfig, event_bytes: int) -> dict[str, object]:
         "enable_auto_commit": False,
         "allow_auto_create_topics": False,
         "max_partition_fetch_bytes": max(1_048_576, event_bytes),
+        "fetch_max_wait_ms": 100,  # a jump waits for the fetch under way
     }
     return settings(kafka, "reader") | own
