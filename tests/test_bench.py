@@ -82,12 +82,24 @@ def test_peers_that_are_not_installed_are_named(monkeypatch: pytest.MonkeyPatch)
     assert [name.split()[0] for name in missing_peers()] == ["MOA", "Vowpal"]
 
 
-def test_ratios_are_taken_within_each_repeat() -> None:
-    from streamnb.bench.timing import Effort, Task, compare
+def test_both_sides_take_turns_of_the_same_length(monkeypatch: pytest.MonkeyPatch) -> None:
+    from streamnb.bench import timing
 
-    calls: list[str] = []
-    ours = Task(lambda _: calls.append("ours"), 10, whole=True)
-    peer = Task(lambda _: calls.append("peer"), 10, whole=True)
-    comparison = compare(ours, peer, Effort(chunk_seconds=1.0, seconds=0.0, most_repeats=9))
-    assert calls == ["ours", "peer"] * 4  # once to warm up, then at least three repeats
-    assert comparison.ratio.low <= comparison.ratio.median <= comparison.ratio.high
+    now = 0.0
+    turns: list[str] = []
+
+    def work(name: str, seconds: float) -> timing.Task:
+        def run(_: int) -> None:
+            nonlocal now
+            now += seconds
+            turns.append(name)
+
+        return timing.Task(run, 10, whole=True)
+
+    monkeypatch.setattr(timing.time, "thread_time", lambda: now)
+    effort = timing.Effort(chunk_seconds=8.0, seconds=0.0, most_repeats=9)
+    comparison = timing.compare(work("ours", 2.0), work("peer", 8.0), effort)
+    calibration, repeat = ["ours", "ours", "peer", "peer"], ["ours"] * 4 + ["peer"]
+    assert turns == calibration + 3 * repeat
+    assert comparison.ours.median == 0.2
+    assert comparison.ratio.low == comparison.ratio.median == comparison.ratio.high == 0.25
