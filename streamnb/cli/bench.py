@@ -91,9 +91,8 @@ def pipeline_(
         from streamnb.bench.pipeline.loop import json_module
         from streamnb.bench.pipeline.streams import STREAMS
 
-        os.environ.pop(
-            "PYTHONDONTWRITEBYTECODE", None
-        )  # a start is measured with warm caches, as where it is installed
+        # a start is measured with warm caches, as where it is installed
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         clients = [name for name in ("kafka-python", "confluent") if client in (name, "both")]
         daemon = [sys.executable, "-m", "streamnb", "run"]
         results = []

@@ -1,6 +1,7 @@
 """The Bernoulli block: features that are on or off."""
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from math import hypot
 from typing import Any, Self
 
@@ -8,7 +9,6 @@ import numpy as np
 
 from streamnb.learners.block import Batch, Entries, Sums, shares
 from streamnb.learners.columns import Columns, dense_check, stored_of
-from streamnb.learners.kernels import arrays
 from streamnb.learners.kernels import bernoulli as kernel
 from streamnb.learners.kernels.bernoulli import BINS
 from streamnb.learners.kernels.counts import COLUMN, EVENTS, WIDTH
@@ -106,7 +106,7 @@ class BernoulliBlock(VocabularyBlock):
             raise ValueError(f"binarize={self.binarize!r} would turn on what a sparse matrix does not store")
         stored = self.columns.stored_in(X)
         self.columns.fill(buffer, self.names.slots, len(self.names), None, X.shape[1], stored, learned)
-        buffer.values = arrays.switch(buffer.values, self.binarize)
+        buffer.values = (buffer.values > self.binarize).astype(np.float64)
 
     def push(self, buffer: Buffer, row: int, entries: Entries, learn: bool) -> None:
         slots, _, values, unknown = entries
@@ -120,13 +120,11 @@ class BernoulliBlock(VocabularyBlock):
     def write_values(self, buffer: Buffer, n: int, values: Collection[Any]) -> bool:
         threshold = self.binarize
         start = buffer.room(n)
-        try:
-            if n > FEW:
+        if n > FEW:
+            with suppress(TypeError, ValueError):
                 small = bytes(values)  # whole numbers up to 255 need no other check, and are compared faster
                 buffer.values[buffer.used : buffer.used + n] = np.frombuffer(small, np.uint8) > threshold
                 return True
-        except (TypeError, ValueError):
-            pass
         try:
             if not hypot(*values) <= SMALL_NORM:
                 return False
@@ -199,7 +197,7 @@ class BernoulliBlock(VocabularyBlock):
             if slot < 0 or self.features_[slot, EVENTS] == 0.0:
                 raise ValueError("a feature of this event was never learned")
             on[slot] = value > 0.0
-        held = self.counts[:n_names, label].astype(np.float64)
+        held = self.counts[:n_names, label]
         n = self.totals[label + 1, 0]
         if w > n * HELD or (last and abs(n - w) > 1e-9 * n):
             raise ValueError(f"weight {w!r} is not among the {n!r} that this class holds")
@@ -329,6 +327,6 @@ class BernoulliBlock(VocabularyBlock):
         self._refresh()
 
     def numbers(self, slots: slice, columns: Ints, read: float) -> dict[str, Floats]:
-        count = read * self.counts[slots][:, columns].astype(np.float64)
+        count = read * self.counts[slots][:, columns]
         n = np.broadcast_to(read * self.totals[columns + 1, 0], count.shape)
         return {"p": shares(count, self.alpha, n + 2.0 * self.alpha, 0.5), "count": count, "n": n}

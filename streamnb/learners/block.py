@@ -111,6 +111,10 @@ class Block(abc.ABC):
         """Whether numbers that `write` took are within the limits. The kernels for one event see to it themselves."""
         return True
 
+    def are_usual(self, values: Collection[Any], n: int) -> bool:
+        """Whether the types of `n` values are those that `write` takes."""
+        return countOf(map(type, values), self.commonest) == n or self.usual.issuperset(map(type, values))
+
     def write_event(self, buffer: Buffer, x: dict[Any, Any]) -> int:
         """Do so with an event whose features all belong to this block; -1 also if a name needs a second look."""
         shape = self.names.latest
@@ -121,9 +125,7 @@ class Block(abc.ABC):
                 return -1
             shape = self.names.latest = found
         values = x.values()
-        if countOf(map(type, values), self.commonest) != shape.n and not self.usual.issuperset(map(type, values)):
-            return -1
-        return self.write(buffer, shape, values)
+        return self.write(buffer, shape, values) if self.are_usual(values, shape.n) else -1
 
     @abc.abstractmethod
     def settle(self, buffer: Buffer, n_classes: int) -> None:
@@ -150,7 +152,7 @@ class Block(abc.ABC):
     def learn_one(self, buffer: Buffer, n_entries: int, classes: Floats, order: Ints, label: int, w: float) -> bool:
         """Learn the event at the start of a buffer, and its class; names and label are known.
 
-        False, and nothing is learned, if a number is not within the limits.
+        False, and nothing is learned, if a number is not within the limits or makes a count that is held differently.
         """
 
     @abc.abstractmethod

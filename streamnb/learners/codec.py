@@ -60,11 +60,8 @@ def names_from_json(names: dict[str, Any]) -> dict[str, Any]:
 
 def _to_json(value: Any) -> Any:
     if isinstance(value, list):
-        return (
-            value
-            if all(set(map(type, piece)) == {str} for piece in in_pieces(value))
-            else [_to_json(item) for item in value]
-        )
+        strings = all(set(map(type, piece)) == {str} for piece in in_pieces(value))
+        return value if strings else [_to_json(item) for item in value]
     return {"tuple": as_json(value)} if isinstance(value, tuple) else value
 
 

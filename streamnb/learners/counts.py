@@ -377,7 +377,7 @@ class CountsBlock(VocabularyBlock):
 
     def numbers(self, slots: slice, columns: Ints, read: float) -> dict[str, Floats]:
         groups = self.features_[slots, GROUP].astype(np.int64)
-        count = read * self.counts[slots][:, columns].astype(np.float64)
+        count = read * self.counts[slots][:, columns]
         total = read * self.groups[groups][:, columns + 1]
         return {"p": self._shares(count, total, groups), "count": count, "total": total}
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from streamnb.learners.kernels import arrays as kernel
-from streamnb.learners.kernels.layout import EVENT_FIELDS, LABEL
+from streamnb.learners.kernels.layout import EVENT_FIELDS, LABEL, WIDE
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.rows import Rows
 from streamnb.learners.values import LARGEST_WEIGHT, Label, plain_name, plain_time, plain_weight
@@ -36,11 +36,13 @@ def rows_of(model: "Model", X: Any, y: Any = None, w: Any = None, t: Any = None)
     block, buffer = model.blocks[0], rows.buffers[0]
     presents = columns is None or (block.presents_columns and not is_frame(X))
     width = X.shape[1] if presents else 0
-    events = rows.batch.events = np.empty((n_rows, EVENT_FIELDS))
     if y is None:
-        kernel.write_events(np.zeros(n_rows, np.int64), 0, np.zeros(1, np.int64), np.zeros(n_rows), width, events)
+        events = model.unlabelled_events(n_rows)
+        events[:, WIDE] = width
     else:
+        events = np.empty((n_rows, EVENT_FIELDS))
         rows.learned = _write_events(model, rows, labels, weights, width, events)
+    rows.batch.events = events
     learned = events[:n_rows, LABEL] >= 0.0
     if model.forgets:
         rows.times = [None] * n_rows if times is None else [plain_time(time) for time in times]

@@ -202,7 +202,7 @@ class MixedNB(Model):
             super().learn_one(x, y, w, t)
 
     def _learn_written(self, written: list[int], label: int, w: float) -> bool:
-        """Learn the event at the start of the four buffers; False, and nothing is learned, if a number is too large."""
+        """Learn the event at the start of the four buffers. False, and nothing is learned, if it does not fit."""
         numbers, categories, flags, tokens = self._gaussian, self._categorical, self._bernoulli, self._counts
         for_numbers, for_categories, for_flags, for_tokens = self._buffers
         n_numbers, n_categories, n_flags, n_tokens = written

@@ -46,7 +46,7 @@ class SingleBlock(Model):
         Raise ValueError or TypeError for what cannot be used; the model is then as it was.
         """
         if type(x) is dict and type(w) is float and t is None and not self.forgets:
-            label = self.labels.slots.get(y, -1) if type(y) is str else self.known_label(y)
+            label = self.known_label(y)
             n = self._block.write_event(self._buffer, x) if label >= 0 and 0.0 < w <= LARGEST_WEIGHT else -1
             if n >= 0 and self._block.learn_one(self._buffer, n, self.class_table, self.order, label, w):
                 self.version += 1

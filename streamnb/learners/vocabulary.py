@@ -2,7 +2,6 @@
 
 import abc
 from collections.abc import Collection, Mapping
-from operator import countOf
 from typing import Any, Self
 
 import numpy as np
@@ -39,8 +38,8 @@ class VocabularyBlock(Block):
             self.hold_fractions()
 
     def hold_fractions(self) -> None:
-        """Make the counts floats."""
-        self.counts = self.counts.astype(np.float64)
+        """Make the counts floats, unless they are."""
+        self.counts = self.counts.astype(np.float64, copy=False)
 
     def add_counts(self, slots: Ints, classes: Ints, other: Self) -> None:
         """Add another block's counts, those of its first slots and classes."""
@@ -74,7 +73,7 @@ class VocabularyBlock(Block):
         values = x.values()
         n = len(x)
         if not (
-            (countOf(map(type, values), self.commonest) == n or self.usual.issuperset(map(type, values)))
+            self.are_usual(values, n)
             and (strings or NAMES.issuperset(map(type, x)))  # True would pass for 1, but for no string
             and self.write_values(buffer, n, values)
         ):

@@ -1,7 +1,5 @@
 """What is done with every entry of an array before it is read or learned, in one pass."""
 
-import numpy as np
-
 from streamnb.learners.kernels.jit import jit
 from streamnb.learners.kernels.layout import LABEL, READ, SHIFT, WEIGHT, WIDE
 from streamnb.learners.kernels.types import Array, Floats, Ints
@@ -89,12 +87,3 @@ def replace(out: Ints, slots: Ints) -> None:
     """Replace the column of each entry with its slot."""
     for k in range(len(out)):
         out[k] = slots[out[k]]
-
-
-@jit
-def switch(values: Floats, threshold: float) -> Floats:
-    """Return 1 for each value above the threshold, and 0 for the others."""
-    on = np.empty(len(values))
-    for k in range(len(values)):
-        on[k] = values[k] > threshold
-    return on
