@@ -119,6 +119,7 @@ def test_kept_topics_hold_the_answers_and_the_configuration_goes_on_from_there(b
     assert verified.stdout == "equal: the model is the batch fit of these events\n"
     for topic in topics:
         broker.delete(str(topic))
+    broker.forget(config.app)
 
 
 def test_without_a_broker_it_ends_with_69_and_makes_no_folder(tmp_path: Path) -> None:
