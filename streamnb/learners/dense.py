@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from streamnb.learners.block import Block
 from streamnb.learners.kernels.layout import EVENT_FIELDS, LARGEST_NUMBER
@@ -18,7 +19,7 @@ LEAST = {"gaussian": -LARGEST_NUMBER, "counts": 0.0, "complement": 0.0}
 """The least number that each kind of block takes as it is; the largest is that of all."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Layout:
     """Where a model's one block keeps these features, all of which it knows. Valid until names are forgotten."""
 
@@ -44,11 +45,10 @@ def layout_of(model: Model, names: Sequence[str]) -> Layout | None:
     return found
 
 
-def table_of(layout: Layout, values: Sequence[float]) -> Floats | None:
-    """Return the events' values, one event after another, as a matrix; None if any might be refused."""
-    table = np.array(values, np.float64)
-    fits = (table >= layout.least) & (table < LARGEST_NUMBER)
-    return table.reshape(-1, len(layout.slots)) if fits.all() else None
+def fits(layout: Layout, table: Floats) -> NDArray[np.bool_]:
+    """Return which events, rows of (n_events, n_features), a model takes as they are: any other might be refused."""
+    fitting: NDArray[np.bool_] = np.all((table >= layout.least) & (table < LARGEST_NUMBER), axis=1)
+    return fitting
 
 
 def append(
