@@ -172,15 +172,17 @@ class Processor:
 
     def _append_typed(self, run: Run, typed: Typed, turn: _Turn, answers: Answers) -> None:
         """Put events of one layout into the waiting rows, as `_append` would one by one."""
-        n = len(run)
         if turn.fresh:
-            answers.events[turn.role, "ok"] = answers.events.get((turn.role, "ok"), 0) + n
+            answers.events[turn.role, "ok"] = answers.events.get((turn.role, "ok"), 0) + len(run)
+        no = np.zeros(len(run), np.bool_)
+        learned = typed.labelled if turn.learn else no
+        answered = no if not turn.answer else ~no if self._publish_all else ~typed.labelled
+        kept, published = learned | answered, answered.tolist()
         labels, times, table = typed.labels, typed.times, typed.table
-        published = [turn.answer and (label is None or self._publish_all) for label in labels]
-        kept = [out or (turn.learn and label is not None) for out, label in zip(published, labels, strict=True)]
-        if not all(kept):
-            n, table = sum(kept), table[kept]
+        if not kept.all():
+            learned, table = learned[kept], table[kept]
             labels, times = list(compress(labels, kept)), list(compress(times, kept))
+        n = len(learned)
         if not n:
             return
         waiting, before = self._waiting, len(self._waiting.truths)
@@ -188,7 +190,7 @@ class Processor:
         slots = map(self.model.labels.slots.get, truths, repeat(-1))
         dense.append(self._rows, self.model, typed.layout, table, list(slots), times)
         waiting.truths += truths
-        waiting.learned += bytes([truth is not None for truth in truths])
+        waiting.learned += learned.tobytes()
         waiting.fresh += bytes([turn.fresh]) * n
         if any(published):
             waiting.rows += compress(count(before), compress(published, kept))

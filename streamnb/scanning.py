@@ -181,7 +181,7 @@ def end_of_name(text: Bytes, at: int) -> int:
 @inlined
 def fits(
     text: Bytes, at: int, stop: int, literals: Bytes, bounds: Ints, kinds: Ints, columns: Ints,
-    values: Floats, spans: Ints,
+    least: float, limit: float, values: Floats, spans: Ints,
 ) -> bool:  # fmt: skip
     """Whether the event is one of the template; its numbers and names are noted in any case."""
     last = bounds[-1] - bounds[-2]
@@ -202,7 +202,7 @@ def fits(
             return at == stop
         if kinds[part] == NUMBER:
             value, at = read_number(text, at)
-            if math.isnan(value):
+            if not least <= value < limit:  # nor NaN
                 return False
             values[columns[part]] = value
         else:
@@ -216,21 +216,18 @@ def fits(
 
 @jit
 def scan(
-    text: Bytes, starts: Ints, literals: Bytes, bounds: Ints, kinds: Ints, columns: Ints, number: int,
-    taken: Ints, values: Floats, spans: Ints,
-) -> int:  # fmt: skip
-    """Mark the untried events that are of a template as taken by `number`; return how many.
+    text: Bytes, starts: Ints, literals: Bytes, bounds: Ints, kinds: Ints, columns: Ints,
+    least: float, limit: float, number: int, taken: Ints, values: Floats, spans: Ints,
+) -> None:  # fmt: skip
+    """Mark the untried events of a template, its numbers all from least to below limit, as taken by `number`.
 
     `text` (n_bytes,) has a byte behind each event that no number and no name can go on with; `starts` (n_events + 1,).
     The template: its literals, `bounds` (n_places + 2,) of each, and between two of them the kind and the column of
     what stands there: a number goes to `values` (n_events, n_numbers), begin and end of a name to `spans`
     (n_events, 2 n_names).
     """
-    found = 0
     for i in range(len(taken)):
         if taken[i] == UNTRIED and fits(
-            text, starts[i], starts[i + 1] - 1, literals, bounds, kinds, columns, values[i], spans[i]
+            text, starts[i], starts[i + 1] - 1, literals, bounds, kinds, columns, least, limit, values[i], spans[i]
         ):
             taken[i] = number
-            found += 1
-    return found

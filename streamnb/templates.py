@@ -53,14 +53,14 @@ class Scan:
         np.cumsum(sizes + 1, out=self._starts[1:])
         self._takes = 0
 
-    def take(self, template: Template) -> Ints:
-        """Take the events of a template among those that are untried; return their rows."""
+    def take(self, template: Template, least: float, limit: float) -> Ints:
+        """Take the untried events of a template whose numbers are from least to below limit; return their rows."""
         self.widen(len(template.features) + template.timed)
         scan(
             self._letters, self._starts,
             np.frombuffer(template.literals, np.uint8), np.array(template.bounds), np.array(template.kinds),
             np.array(template.columns),
-            self._takes, self.taken, self.values, self._spans,
+            least, limit, self._takes, self.taken, self.values, self._spans,
         )  # fmt: skip
         self._takes += 1
         return np.flatnonzero(self.taken == self._takes - 1)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from streamnb.config import EventConfig, LimitsConfig
 from streamnb.errors import EventError
-from streamnb.learners import dense
 from streamnb.learners.dense import Layout, layout_of
+from streamnb.learners.kernels.layout import LARGEST_NUMBER
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.model import Model
 from streamnb.scanning import LEFT, UNTRIED
@@ -47,6 +47,8 @@ class Typed:
     ids: Sequence[Any]
     """JSON values, or their spelling as msgspec.Raw."""
     labels: Sequence[str | None]
+    labelled: Mask
+    """Which have a label."""
     times: Sequence[float | None]
     table: Floats
     """(n_events, n_features), in the order of the layout: what the model takes."""
@@ -113,12 +115,14 @@ class TypedReader:
         layout = self._layout(template.features)
         if layout is None:
             return
-        rows = found.scan.take(template)
-        fits = dense.fits(layout, found.scan.values[rows, : len(template.features)])
-        named: Array = np.full(len(rows), None)
-        if "label" in template.named:
-            named = np.fromiter(map(labels.get, found.scan.names("label", rows)), object, len(rows))
-            fits &= named != None  # noqa: E711  # of each
+        rows = found.scan.take(template, layout.least, LARGEST_NUMBER)
+        fits: Mask = np.ones(len(rows), np.bool_)
+        labelled = "label" in template.named
+        if labelled:
+            named = list(map(labels.get, found.scan.names("label", rows)))
+            found.labels[rows] = named
+            if None in named:
+                fits &= np.array(named) != None  # noqa: E711  # of each
         if template.timed:
             self._time(found, rows, fits, found.scan.values[rows, len(template.features)].tolist())
         elif "timestamp" in template.named:
@@ -126,12 +130,10 @@ class TypedReader:
         elif None in found.times:
             self._time(found, rows, fits, repeat(None))
         if not fits.all():
-            rows, named = rows[fits], named[fits]
-        found.take(layout, rows)
-        found.labels[rows] = named
-        if "id" in template.named:
-            asked = rows if self._every_id else rows[named == None]  # noqa: E711
-            found.ids[asked] = np.fromiter(map(msgspec.Raw, found.scan.names("id", asked)), object, len(asked))
+            rows = rows[fits]
+        found.take(layout, rows, labelled)
+        if "id" in template.named and (self._every_id or not labelled):
+            found.ids[rows] = np.fromiter(map(msgspec.Raw, found.scan.names("id", rows)), object, len(rows))
 
     def _time(self, found: "_Found", rows: Ints, fits: Mask, said: Iterable[object]) -> None:
         """Find the times of events that say `said`; what is refused does not fit."""
@@ -157,10 +159,10 @@ class TypedReader:
         layout = self._layout(tuple(names)) if plain and names else None
         if layout is None:
             return []
-        values = np.array([list(event.features.values())], np.float64)
-        if not dense.fits(layout, values)[0]:
+        values = list(event.features.values())
+        if not all(layout.least <= value < LARGEST_NUMBER for value in values):
             return []
-        found.take(layout, row)
+        found.take(layout, row, event.label is not None)
         found.scan.values[row, : len(names)] = values
         found.ids[row], found.labels[row], found.times[row] = event.id, event.label, time
         return names
@@ -184,6 +186,7 @@ class _Found:
         self.times = list(run.timestamps)
         self.ids: Array = np.full(len(run), None)
         self.labels: Array = np.full(len(run), None)
+        self._labelled = np.zeros(len(run), np.bool_)
         self._numbers: dict[Layout, int] = {}
         self._layouts = np.full(len(run), NONE)
 
@@ -191,8 +194,9 @@ class _Found:
         """Return how many events have been taken."""
         return int(np.count_nonzero(self._layouts != NONE))
 
-    def take(self, layout: Layout, rows: Ints | int) -> None:
+    def take(self, layout: Layout, rows: Ints | int, labelled: bool) -> None:
         """Note that these events have been taken."""
+        self._labelled[rows] = labelled
         self._layouts[rows] = self._numbers.setdefault(layout, len(self._numbers))
         self.scan.widen(len(layout.slots))
 
@@ -212,6 +216,7 @@ class _Found:
                     layout,
                     self.ids[start:stop].tolist(),
                     self.labels[start:stop].tolist(),
+                    self._labelled[start:stop],
                     self.times[start:stop],
                     self.scan.values[start:stop, : len(layout.slots)],
                 ),

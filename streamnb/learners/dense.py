@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamnb.learners.block import Block
 from streamnb.learners.kernels.layout import EVENT_FIELDS, LARGEST_NUMBER
@@ -21,7 +20,10 @@ LEAST = {"gaussian": -LARGEST_NUMBER, "counts": 0.0, "complement": 0.0}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """Where a model's one block keeps these features, all of which it knows. Valid until names are forgotten."""
+    """Where a model's one block keeps these features, all of which it knows. Valid until names are forgotten.
+
+    Numbers from `least` to below LARGEST_NUMBER are taken as they are; any other might be refused.
+    """
 
     block: Block
     slots: Ints
@@ -43,12 +45,6 @@ def layout_of(model: Model, names: Sequence[str]) -> Layout | None:
             return None
         found = Layout(block, np.array(slots, np.int64), LEAST[block.kind])
     return found
-
-
-def fits(layout: Layout, table: Floats) -> NDArray[np.bool_]:
-    """Return which events, rows of (n_events, n_features), a model takes as they are: any other might be refused."""
-    fitting: NDArray[np.bool_] = np.all((table >= layout.least) & (table < LARGEST_NUMBER), axis=1)
-    return fitting
 
 
 def append(
