@@ -26,7 +26,7 @@ MAY_IMPORT = {
     "events": {"errors", "config", "transport"},
     "predictions": {"events", "transport"},
     "typed": {"errors", "config", "transport", "learners"},
-    "scores": {"reports", "drift"},
+    "scores": {"reports", "drift", "learners"},
     "drift": set(),
     "snapshots": {"errors", "config", "transport", "logs"},
     "transport.*": {"errors", "config", "transport", "logs"},
