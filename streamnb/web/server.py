@@ -20,6 +20,7 @@ HEADER_BYTES = 16_384
 CONNECTIONS = 128
 STOP_SECONDS = 5.0
 TICK_SECONDS = 1.0
+ACCEPT_SECONDS = 0.05
 
 
 class WebServer:
@@ -85,6 +86,7 @@ class _Server(uvicorn.Server):
             with suppress(TimeoutError):
                 async with asyncio.timeout(TICK_SECONDS):
                     await self._ending.wait()
+        await asyncio.sleep(ACCEPT_SECONDS)  # who is being let in just now is to be shown out with the others
 
     def end(self) -> None:
         """Have the server end now. Any thread may."""
