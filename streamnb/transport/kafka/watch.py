@@ -19,7 +19,9 @@ from streamnb.transport import Extent, Partition, Role
 log = logs.get("transport.kafka")
 
 NO_ERROR, UNKNOWN_TOPIC = 0, 3
-EVERY_SECONDS = 2.0  # each time costs some 4 ms; must be well below what counts as silence
+EVERY_SECONDS = 3.0  # each time costs some 4 ms, more beside a busy loop; must be well below what counts as silence
+AGAIN_SECONDS = 0.5
+"""How soon to ask again when there was no answer: brokers that elect a leader have one in a moment."""
 EARLIEST = (OffsetSpec.EARLIEST, IsolationLevel.READ_UNCOMMITTED)
 STABLE = (OffsetSpec.LATEST, IsolationLevel.READ_COMMITTED)
 LATEST = (OffsetSpec.LATEST, IsolationLevel.READ_UNCOMMITTED)
@@ -172,25 +174,28 @@ class Watch:
 
     def _run(self) -> None:
         try:
+            answered = True
             while not self._closing:
-                self._wake.wait(EVERY_SECONDS)
+                self._wake.wait(EVERY_SECONDS if answered else AGAIN_SECONDS)
                 self._wake.clear()
-                self._ask()
+                answered = self._ask()
             self._admin.close()
         except Exception as exc:
             self._failure = exc
 
-    def _ask(self) -> None:
+    def _ask(self) -> bool:
+        """Ask for everything; whether there was an answer that says it."""
         asked = self._asked
         try:
             self._extents = extents(self._admin, self._roles)
             self._answered = time.monotonic()
         except UnknownTopicOrPartitionError:
             self._answered = time.monotonic()  # deleted between the two questions: the next round knows
-            return
+            return False
         except KafkaError as exc:
             log.debug("watch.unanswered", error=exc)
-            return
+            return False
         with self._round:
             self._heard = asked
             self._round.notify_all()
+        return True
