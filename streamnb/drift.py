@@ -2,9 +2,9 @@
 
 import base64
 import binascii
-from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from itertools import compress, count
 from pathlib import Path
 from typing import Any, NamedTuple, Self, cast
 
@@ -12,8 +12,6 @@ import numpy as np
 
 LONGEST = 32_768
 KEPT = 8_192
-CLOCK = 32
-"""ADWIN looks for a change whenever it has taken so many errors more, and not between."""
 
 
 def _river_adwin() -> Any:
@@ -53,20 +51,26 @@ class DriftDetector:
 
     def _begin(self, errors: bytes | bytearray) -> None:
         self._errors = bytearray(errors)
-        self._adwin = ADWIN(clock=CLOCK)
-        self._feed = cast(Callable[[int], None], self._adwin.update)
-        for error in self._errors:
-            self._feed(error)
+        self._feed = _fresh()
+        at = self._next_change(errors)
+        while at is not None:
+            errors = errors[at:]
+            self._feed = _fresh()
+            at = self._next_change(errors)
 
-    def update(self, errors: Sequence[bool]) -> list[Change]:
-        """Take further errors, in order; return the changes that they show."""
+    def _next_change(self, errors: Sequence[int]) -> int | None:
+        """Feed errors up to the first that shows a change; return how many these are, None if there is none."""
+        return next(compress(count(1), map(self._feed, errors)), None)
+
+    def update(self, errors: Sequence[int]) -> list[Change]:
+        """Take further errors, 0 or 1, in order; return the changes that they show."""
         changes, at = [], 0
         while at < len(errors):
-            few = errors[at : at + CLOCK - len(self._errors) % CLOCK]
-            self._errors.extend(few)
-            deque(map(self._feed, few), 0)
-            at += len(few)
-            if self._adwin.drift_detected:
+            few = errors[at : at + LONGEST - len(self._errors)]
+            found = self._next_change(few)
+            self._errors += bytes(few[:found])
+            at += len(few) if found is None else found
+            if found is not None:
                 changes.append(Change(at - 1, *_before_and_after(self._errors)))
                 self._begin(b"")
             elif len(self._errors) == LONGEST:
@@ -88,6 +92,14 @@ class DriftDetector:
         if not 0 <= events < LONGEST or len(packed) != (events + 7) // 8:
             raise ValueError(f"{events} errors in {len(packed)} bytes")
         return cls(np.unpackbits(np.frombuffer(packed, np.uint8), count=events).tobytes())
+
+
+def _fresh() -> Callable[[int], bool]:
+    """What feeds a new ADWIN, and says whether it shows a change: its compiled part, a third of what the whole costs.
+
+    After a change, the whole would begin anew with the next error.
+    """
+    return cast(Callable[[int], bool], ADWIN()._helper.update)
 
 
 def _before_and_after(errors: bytearray) -> tuple[float, float]:

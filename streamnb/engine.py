@@ -361,7 +361,6 @@ class Engine:
         if batch.runs or committed:
             step = step_of(batch, answers, committed, restoring, self._clock())
             step.seconds = self._monotonic() - begun
-            step.scores = self._processor.scores.view() if batch.runs else None
             self._progress.stepped(step)
             self._observer.stepped(step)
 

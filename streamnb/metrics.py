@@ -9,11 +9,12 @@ import functools
 import math
 import re
 import time
-from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Concatenate, Literal, ParamSpec, get_args
 
+import numpy as np
+from numpy.typing import NDArray
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -50,8 +51,9 @@ class _Buckets:
 
     def observed(self, values: Sequence[float], bounds: tuple[float, ...]) -> "_Buckets":
         good = _observable(values)
-        steps = [*(bisect_right(good, bound) for bound in bounds), len(good)]
-        return _Buckets(tuple(map(sum, zip(self.counts, steps, strict=True))), self.total + sum(good))
+        places = np.searchsorted(bounds, good)  # of the first bound that is not below
+        more = np.cumsum(np.bincount(places, minlength=len(self.counts))).tolist()
+        return _Buckets(tuple(map(sum, zip(self.counts, more, strict=True))), self.total + float(good.sum()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,8 +90,8 @@ class Metrics:
     """The numbers of one daemon (an `Observer`), in a registry of its own.
 
     One thread, the loop's, calls the observing methods; any thread may call the others.
-    Score counters grow by the differences between the views of the stream's scores, from the second view on,
-    and only by events that count: not by what is learned again while restoring.
+    Score counters grow with each status, by the differences between the views of the stream's scores, from the second
+    on and only by events that count: not by what is learned again while restoring.
     """
 
     def __init__(self, app: str, instance: str, version: str, clock: Callable[[], float] = time.time) -> None:
@@ -170,8 +172,6 @@ class Metrics:
         if step.published:
             classes = {label: (0.0, 0.0, 0.0, _growth(0.0, n)) for label, n in step.published.items()}
             picture = replace(picture, classes=_added(picture.classes, classes))
-        if step.scores is not None:
-            picture = self._scored(picture, step.scores, counts=handled > 0)
         self._picture = _told(picture, {"last_step_timestamp_seconds": self._clock()})
 
     @_never_raising
@@ -279,15 +279,13 @@ def _growth(before: float, now: float) -> float:
     return growth if 0 < growth < HUGE else 0.0
 
 
-def _observable(values: Sequence[float]) -> list[float]:
-    """The values in order, without those that are no numbers; none negative."""
+def _observable(values: Sequence[float]) -> NDArray[np.float64]:
+    """The values without those that are no numbers; none negative."""
     try:
-        ordered = sorted(values)
-        if not ordered or (ordered[0] >= 0 and sum(ordered) < HUGE):
-            return ordered
-    except (TypeError, OverflowError):
-        pass
-    return sorted(max(0.0, v) for v in map(_number, values) if v < HUGE)
+        numbers = np.asarray(values, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        numbers = np.array([_number(value) for value in values])
+    return np.maximum(numbers[numbers < HUGE], 0.0)
 
 
 def _number(value: object) -> float:

@@ -129,7 +129,8 @@ class Processor:
         model = self.model.copy()
         rows = model.rows()
         rows.append({}, (self._config.model.labels() or ["any"])[0], 1.0, 0.0)
-        model.predict_learn_rows(rows)
+        scored = model.predict_learn_rows(rows)
+        Scores().update([str(label) for label in scored.labels], scored.probabilities, scored.best, [None])
         if self._explain:
             model.explain_one({})
 

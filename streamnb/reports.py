@@ -1,6 +1,6 @@
 """What the engine tells the world: values that metrics and the status page read. A leaf: no effects here."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -38,9 +38,8 @@ class Step:
     unseen_features: int = 0
     published: dict[str, int] = field(default_factory=dict)
     """Predictions by the class that they name, published and committed."""
-    ages: list[float] = field(default_factory=list)
+    ages: Sequence[float] = ()
     """Seconds from an event's record to its answer's commit, never negative."""
-    scores: "ScoresView | None" = None
 
 
 @dataclass(frozen=True, slots=True)

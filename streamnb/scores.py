@@ -1,20 +1,25 @@
 """Test-then-train scores: every labelled event is predicted, scored, and only then learned."""
 
 import math
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.drift import DriftDetector
+from streamnb.learners.kernels import scoring as kernel
 from streamnb.reports import CALIBRATION_BINS, Bin, ClassScore, Confusion, Drift, ScoresView
 
 RECENT_EVENTS = 1000
 CONFUSION_CLASSES = 50
 DRIFTS_KEPT = 20
-SMALLEST_P = 1e-15
+
+_NO_CLASS = np.zeros(kernel.CLASS_FIELDS, np.int64)
+_NO_CLASS[[kernel.COLUMN, kernel.PLACE]] = -1
+_COUNTS = [kernel.CLASS_EVALUATED, kernel.CLASS_CORRECT, kernel.CLASS_PREDICTED]
+_MARKS = bytes.maketrans(b"\0\1", b"10")
+"""How the last events are saved: 1 for what was right, 0 for what was wrong."""
 
 
 class Scores:
@@ -25,25 +30,22 @@ class Scores:
     """
 
     def __init__(self) -> None:
-        self._evaluated = 0
-        self._correct = 0
-        self._log_loss_nats = 0.0
-        self._brier = 0.0
-        self._unknown_labels = 0
-        self._majority: str | None = None
-        self._majority_correct = 0
-        self._prior_log_loss_nats = 0.0
-        self._recent = np.empty(0, dtype=np.bool_)
-        self._class_evaluated: dict[str, int] = {}
-        self._class_correct: Counter[str] = Counter()
-        self._class_predicted: Counter[str] = Counter()
-        self._calibration = _Calibration()
-        self._confusion = _ConfusionCounts()
+        self._slots: dict[str | None, int] = {None: -1}
+        self._names: list[str] = []
+        self._classes = np.tile(_NO_CLASS, (8, 1))
+        self._labels: list[str] = []
+        self._columns = np.zeros(0, np.int64)
+        self._totals = np.zeros(kernel.TOTALS, np.int64)
+        self._totals[kernel.MAJORITY] = -1
+        self._sums = np.zeros(kernel.SUMS)
+        self._bins = np.zeros((CALIBRATION_BINS, kernel.BIN_FIELDS), np.int64)
+        self._confidence = np.zeros(CALIBRATION_BINS)
+        self._confusion = np.zeros((CONFUSION_CLASSES + 1, CONFUSION_CLASSES + 1), np.int64)
+        self._recent = b""
         self._detector = DriftDetector()
         self._drifts_worse = self._drifts_better = 0
         self._drifts: tuple[Drift, ...] = ()
         self._viewed: dict[str, ClassScore] = {}
-        self._touched: set[str] = set()
 
     def update(
         self,
@@ -57,70 +59,54 @@ class Scores:
         `probabilities` is (n, K), its columns `labels`, NaN where a class was not known when the row came;
         `best` is (n,), the predicted column, -1 while no class was known.
         """
-        actual = [label for label in truth if label is not None]
-        if not actual:
-            return []
-        rows = np.flatnonzero(np.frombuffer(bytes([label is not None for label in truth]), np.bool_))
-        names: dict[str, int] = {}
-        which = np.array([names.setdefault(label, len(names)) for label in actual])
-        # the last column, K, stands for classes that were not known
-        each, stranger = np.arange(len(rows)), len(labels)
-        padded = np.full((len(rows), stranger + 1), np.nan)
-        padded[:, :stranger] = probabilities[rows]
-        column = {label: index for index, label in enumerate(labels)}
-        wanted = np.array([column.get(name, stranger) for name in names], dtype=np.intp)[which]
-        known = ~np.isnan(padded[each, wanted])
-        wanted[~known] = stranger
-        p = np.where(np.isnan(padded), 0.0, padded)
-        predicted = np.asarray(best, dtype=np.intp)[rows]
-        correct = predicted == wanted
-        answered = predicted >= 0
-        self._calibration.update(p[each, predicted][answered], correct[answered])
-
-        # np.log and np.sum may round by a row's place in the batch; math.log and accumulate do not
-        self._log_loss_nats = _added(self._log_loss_nats, _losses(p[each, wanted]))
-        p[each, wanted] -= 1.0
-        self._brier = _added(self._brier, np.add.accumulate(p * p, axis=1)[:, -1])
-
-        first = self._evaluated + 1
-        self._evaluated += len(rows)
-        self._correct += int(np.count_nonzero(correct))
-        self._unknown_labels += len(rows) - int(np.count_nonzero(known))
-        self._recent = np.concatenate((self._recent, correct))[-RECENT_EVENTS:]
-        self._count_actual(actual, names, which, first - 1)
-        _count(self._class_correct, list(names), which[correct])
-        self._touched.update(names, _count(self._class_predicted, labels, predicted[answered]))
-        self._confusion.update(list(names), labels, which[answered], predicted[answered])
-        changes = self._detector.update((~correct).tolist())
+        truths = self._slots_of(truth)
+        self._set_columns(list(labels))
+        wrong = np.empty(len(truths), np.uint8)
+        first = int(self._totals[kernel.EVALUATED]) + 1
+        scored = kernel.score(
+            truths,
+            self._columns,
+            np.ascontiguousarray(probabilities, np.float64),
+            np.ascontiguousarray(best, np.int64),
+            self._classes,
+            self._totals,
+            self._sums,
+            self._bins,
+            self._confidence,
+            self._confusion,
+            wrong,
+        )
+        errors = wrong[:scored].tobytes()
+        self._recent = (self._recent + errors)[-RECENT_EVENTS:]
+        changes = self._detector.update(errors)
         return [self._drifted(Drift(first + at, before, after)) for at, before, after in changes]
 
-    def _count_actual(self, actual: Sequence[str], names: Iterable[str], which: NDArray[np.intp], before: int) -> None:
-        """Count the classes, and score what always answers the majority class, or the shares of all classes."""
-        seen, arrived = self._class_evaluated, np.bincount(which).tolist()
-        held = _earlier(which) + np.array([seen.get(name, 0) for name in names])[which]
-        totals = before + np.arange(len(actual))
-        shares = np.divide(held, totals, out=np.zeros(len(actual)), where=totals > 0)
-        after = {name: seen.get(name, 0) + n for name, n in zip(names, arrived, strict=True)}
-        self._majority_correct += self._led(actual, after)
-        seen.update(after)
-        self._prior_log_loss_nats = _added(self._prior_log_loss_nats, _losses(shares))
+    def _slots_of(self, truth: Sequence[str | None]) -> NDArray[np.int64]:
+        try:
+            return np.fromiter(map(self._slots.__getitem__, truth), np.int64, len(truth))
+        except KeyError:
+            self._know(label for label in truth if label is not None)
+            return self._slots_of(truth)
 
-    def _led(self, actual: Sequence[str], after: Mapping[str, int]) -> int:
-        """Return how many of these the majority class was, each time as the events before had it; move it on."""
-        leader, seen = self._majority, self._class_evaluated
-        if leader is not None and all(n < seen[leader] for name, n in after.items() if name != leader):
-            return after.get(leader, seen[leader]) - seen[leader]  # nobody can overtake it here
-        correct = 0
-        counts = {name: seen.get(name, 0) for name in after} | ({leader: seen[leader]} if leader is not None else {})
-        for label in actual:
-            counts[label] = n = counts[label] + 1
-            if label == leader:
-                correct += 1
-            # ties go to the first in sorted order, as the model's do
-            elif leader is None or n > counts[leader] or (n == counts[leader] and label < leader):
-                leader = label
-        self._majority = leader
-        return correct
+    def _set_columns(self, labels: list[str]) -> None:
+        if labels == self._labels:
+            return
+        self._know(labels)
+        self._labels = labels
+        self._columns = np.array([self._slots[label] for label in labels], np.int64)
+        self._classes[:, kernel.COLUMN] = -1
+        self._classes[self._columns, kernel.COLUMN] = np.arange(len(labels))
+
+    def _know(self, labels: Iterable[str]) -> None:
+        """Give a slot to every class that has none."""
+        for label in labels:
+            if label not in self._slots:
+                self._slots[label] = len(self._names)
+                self._names.append(label)
+        n, rows = len(self._names), len(self._classes)
+        if n > rows:
+            self._classes = np.concatenate((self._classes, np.tile(_NO_CLASS, (2 * n - rows, 1))))
+        self._classes[sorted(range(n), key=self._names.__getitem__), kernel.RANK] = np.arange(n)
 
     def _drifted(self, drift: Drift) -> Drift:
         if drift.direction == "worse":
@@ -132,44 +118,63 @@ class Scores:
 
     def view(self) -> ScoresView:
         """The scores so far."""
-        for label in self._touched:
-            self._viewed[label] = ClassScore(*self._class(label))
-        self._touched.clear()
+        change = self._classes[:, kernel.CHANGE]
+        changed = np.flatnonzero(change == kernel.CHANGED)
+        for slot, counts in zip(changed.tolist(), self._classes[changed][:, _COUNTS].tolist(), strict=True):
+            self._viewed[self._names[slot]] = ClassScore(*counts)
+        change[changed] = kernel.SHOWN
+        totals, sums = self._totals.tolist(), self._sums.tolist()
         return ScoresView(
-            evaluated=self._evaluated,
-            correct=self._correct,
-            log_loss_nats=self._log_loss_nats,
-            brier=self._brier,
-            unknown_labels=self._unknown_labels,
-            recent_accuracy=float(self._recent.mean()) if len(self._recent) else None,
-            majority_correct=self._majority_correct,
+            evaluated=totals[kernel.EVALUATED],
+            correct=totals[kernel.CORRECT],
+            log_loss_nats=sums[kernel.LOG_LOSS],
+            brier=sums[kernel.BRIER],
+            unknown_labels=totals[kernel.UNKNOWN],
+            recent_accuracy=self._recent.count(0) / len(self._recent) if self._recent else None,
+            majority_correct=totals[kernel.MAJORITY_CORRECT],
             classes=dict(self._viewed),
-            prior_log_loss_nats=self._prior_log_loss_nats,
-            calibration=self._calibration.view(),
+            prior_log_loss_nats=sums[kernel.PRIOR_LOG_LOSS],
+            calibration=self._calibration(),
             drifts_worse=self._drifts_worse,
             drifts_better=self._drifts_better,
             drifts=self._drifts,
         )
 
+    def _calibration(self) -> tuple[Bin, ...]:
+        events, correct = self._bins.T.tolist()
+        return tuple(map(Bin, events, correct, self._confidence.tolist()))
+
+    def _placed(self) -> tuple[str, ...]:
+        """The classes that have rows and columns of the confusion, in their order."""
+        places = self._classes[: len(self._names), kernel.PLACE]
+        order = np.argsort(places, kind="stable")[np.count_nonzero(places < 0) :]
+        return tuple(self._names[slot] for slot in order)
+
     def confusion(self) -> Confusion:
         """How often which class was answered for which, so far."""
-        return self._confusion.view()
+        placed = self._placed()
+        shown = [*range(len(placed)), CONFUSION_CLASSES]
+        return Confusion(placed, tuple(map(tuple, self._confusion[np.ix_(shown, shown)].tolist())))
 
     def to_dict(self) -> dict[str, object]:
         """The whole state as JSON values; `recent` has a 1 or a 0 for each of the last events."""
+        view, pairs = self.view(), np.argwhere(self._confusion)
         return {
-            "correct": self._correct,
-            "log_loss_nats": self._log_loss_nats,
-            "brier": self._brier,
-            "unknown_labels": self._unknown_labels,
-            "majority_correct": self._majority_correct,
-            "prior_log_loss_nats": self._prior_log_loss_nats,
-            "recent": "".join(np.where(self._recent, "1", "0").tolist()),
+            "correct": view.correct,
+            "log_loss_nats": view.log_loss_nats,
+            "brier": view.brier,
+            "unknown_labels": view.unknown_labels,
+            "majority_correct": view.majority_correct,
+            "prior_log_loss_nats": view.prior_log_loss_nats,
+            "recent": self._recent.translate(_MARKS).decode(),
             "classes": {
-                label: list(self._class(label)) for label in sorted({*self._class_evaluated, *self._class_predicted})
+                label: [held.evaluated, held.correct, held.predicted] for label, held in sorted(view.classes.items())
             },
-            "calibration": self._calibration.to_list(),
-            "confusion": self._confusion.to_dict(),
+            "calibration": [[held.events, held.correct, held.confidence] for held in view.calibration],
+            "confusion": {
+                "classes": list(self._placed()),
+                "pairs": [[*pair, int(self._confusion[*pair])] for pair in pairs.tolist()],
+            },
             "drift": {
                 "worse": self._drifts_worse,
                 "better": self._drifts_better,
@@ -187,136 +192,52 @@ class Scores:
         """
         scores = cls()
         try:
-            scores._correct = int(state["correct"])
-            scores._log_loss_nats = float(state["log_loss_nats"])
-            scores._brier = float(state["brier"])
-            scores._unknown_labels = int(state["unknown_labels"])
-            scores._majority_correct = int(state["majority_correct"])
-            scores._recent = np.array([mark == "1" for mark in state["recent"]], dtype=np.bool_)
-            for label, (evaluated, correct, predicted) in state["classes"].items():
-                scores._class_evaluated[label] = int(evaluated)
-                scores._class_correct[label] = int(correct)
-                scores._class_predicted[label] = int(predicted)
+            scores._restore(state)
             if "drift" in state:
                 scores._restore_more(state)
-        except (KeyError, TypeError, ValueError, AttributeError) as exc:
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as exc:
             raise ValueError(f"scores of another format: {exc!r}") from exc
-        seen = {label: n for label, n in scores._class_evaluated.items() if n}
-        scores._evaluated = sum(seen.values())
-        scores._majority = min(seen, key=lambda label: (-seen[label], label), default=None)
-        scores._touched = set(scores._class_evaluated)
-        if "drift" not in state:
-            scores._prior_log_loss_nats = math.fsum(n * math.log(scores._evaluated / n) for n in seen.values())
         return scores
+
+    def _restore(self, state: Mapping[str, Any]) -> None:
+        self._know(state["classes"])
+        for label, (evaluated, correct, predicted) in state["classes"].items():
+            held = self._classes[self._slots[label]]
+            held[_COUNTS] = int(evaluated), int(correct), int(predicted)
+            held[kernel.CHANGE] = kernel.CHANGED
+        seen = {label: int(evaluated) for label, (evaluated, _, _) in state["classes"].items() if int(evaluated)}
+        n_events, majority = sum(seen.values()), min(seen, key=lambda label: (-seen[label], label), default=None)
+        totals, sums = self._totals, self._sums
+        totals[kernel.EVALUATED], totals[kernel.MAJORITY] = n_events, self._slots[majority]
+        totals[kernel.CORRECT] = int(state["correct"])
+        totals[kernel.UNKNOWN] = int(state["unknown_labels"])
+        totals[kernel.MAJORITY_CORRECT] = int(state["majority_correct"])
+        sums[kernel.LOG_LOSS] = float(state["log_loss_nats"])
+        sums[kernel.BRIER] = float(state["brier"])
+        sums[kernel.PRIOR_LOG_LOSS] = math.fsum(n * math.log(n_events / n) for n in seen.values())
+        self._recent = bytes(mark != "1" for mark in state["recent"])
 
     def _restore_more(self, state: Mapping[str, Any]) -> None:
         drift = state["drift"]
-        self._prior_log_loss_nats = float(state["prior_log_loss_nats"])
-        self._calibration = _Calibration.from_list(state["calibration"])
-        self._confusion = _ConfusionCounts.from_dict(state["confusion"])
+        self._sums[kernel.PRIOR_LOG_LOSS] = float(state["prior_log_loss_nats"])
+        for index, (events, correct, confidence) in enumerate(state["calibration"]):
+            if index >= CALIBRATION_BINS:
+                raise ValueError(f"calibration of {len(state['calibration'])} bins, here it has {CALIBRATION_BINS}")
+            self._bins[index], self._confidence[index] = (int(events), int(correct)), float(confidence)
+        self._restore_confusion(state["confusion"])
         self._drifts_worse, self._drifts_better = int(drift["worse"]), int(drift["better"])
         self._drifts = tuple(Drift(int(event), float(before), float(after)) for event, before, after in drift["last"])
         self._detector = DriftDetector.from_dict(drift["detector"])
 
-    def _class(self, label: str) -> tuple[int, int, int]:
-        return self._class_evaluated.get(label, 0), self._class_correct[label], self._class_predicted[label]
-
-
-class _Calibration:
-    """How probable the answers were held, and how often they were right, in bins of equal width."""
-
-    def __init__(self) -> None:
-        self._events = np.zeros(CALIBRATION_BINS, dtype=np.int64)
-        self._correct = np.zeros(CALIBRATION_BINS, dtype=np.int64)
-        self._confidence = np.zeros(CALIBRATION_BINS)
-
-    def update(self, confidence: NDArray[np.float64], correct: NDArray[np.bool_]) -> None:
-        bins = np.minimum((confidence * CALIBRATION_BINS).astype(np.intp), CALIBRATION_BINS - 1)
-        self._events += np.bincount(bins, minlength=CALIBRATION_BINS)
-        self._correct += np.bincount(bins[correct], minlength=CALIBRATION_BINS)
-        np.add.at(self._confidence, bins, confidence)  # one after another, unlike bincount's weights
-
-    def view(self) -> tuple[Bin, ...]:
-        return tuple(map(Bin, self._events.tolist(), self._correct.tolist(), self._confidence.tolist()))
-
-    def to_list(self) -> list[list[float]]:
-        return [[held.events, held.correct, held.confidence] for held in self.view()]
-
-    @classmethod
-    def from_list(cls, state: Sequence[Sequence[float]]) -> Self:
-        calibration = cls()
-        for index, (events, correct, confidence) in enumerate(state):
-            if index >= CALIBRATION_BINS:
-                raise ValueError(f"calibration of {len(state)} bins, here it has {CALIBRATION_BINS}")
-            calibration._events[index] = int(events)
-            calibration._correct[index] = int(correct)
-            calibration._confidence[index] = float(confidence)
-        return calibration
-
-
-class _ConfusionCounts:
-    """Pairs of actual and answered class; the first classes to come have rows and columns, the others share one."""
-
-    def __init__(self) -> None:
-        self._slots: dict[str, int] = {}
-        self._pairs: Counter[tuple[int, int]] = Counter()
-
-    def update(
-        self, names: Sequence[str], labels: Sequence[str], which: NDArray[np.intp], predicted: NDArray[np.intp]
-    ) -> None:
-        """Add events whose class is `names[which]` and was answered with `labels[predicted]`."""
-        pairs, first, counts = np.unique(which * len(labels) + predicted, return_index=True, return_counts=True)
-        for at in np.argsort(first).tolist():  # slots go by the order of arrival, whatever the batches
-            label, answer = divmod(int(pairs[at]), len(labels))
-            self._pairs[self._slot(names[label]), self._slot(labels[answer])] += int(counts[at])
-
-    def _slot(self, label: str) -> int:
-        slot = self._slots.get(label)
-        if slot is None:
-            if len(self._slots) == CONFUSION_CLASSES:
-                return CONFUSION_CLASSES
-            slot = self._slots[label] = len(self._slots)
-        return slot
-
-    def view(self) -> Confusion:
-        shown = [*range(len(self._slots)), CONFUSION_CLASSES]
-        counts = tuple(tuple(self._pairs[row, column] for column in shown) for row in shown)
-        return Confusion(tuple(self._slots), counts)
-
-    def to_dict(self) -> dict[str, object]:
-        return {"classes": list(self._slots), "pairs": [[*pair, n] for pair, n in sorted(self._pairs.items())]}
-
-    @classmethod
-    def from_dict(cls, state: Mapping[str, Any]) -> Self:
-        counts = cls()
-        for label in state["classes"]:
-            if counts._slot(str(label)) == CONFUSION_CLASSES:
-                raise ValueError(f"confusion of more than {CONFUSION_CLASSES} classes")
+    def _restore_confusion(self, state: Mapping[str, Any]) -> None:
+        placed = [str(label) for label in state["classes"]]
+        if len(placed) > CONFUSION_CLASSES:
+            raise ValueError(f"confusion of more than {CONFUSION_CLASSES} classes")
+        self._know(placed)
+        for place, label in enumerate(placed):
+            self._classes[self._slots[label], kernel.PLACE] = place
+        self._totals[kernel.PLACES] = len(placed)
         for row, column, n in state["pairs"]:
-            counts._pairs[int(row), int(column)] = int(n)
-        return counts
-
-
-def _count(counter: Counter[str], names: Sequence[str], which: NDArray[np.intp]) -> Collection[str]:
-    """Count one more for each of `names[which]`; return those that are among them."""
-    counts = np.bincount(which, minlength=len(names)).tolist()
-    found = {name: n for name, n in zip(names, counts, strict=True) if n}
-    counter.update(found)
-    return found.keys()
-
-
-def _earlier(which: NDArray[np.intp]) -> NDArray[np.intp]:
-    """How many elements before each one equal it."""
-    order = np.argsort(which, kind="stable")
-    starts = np.searchsorted(which[order], which[order])
-    earlier = np.empty_like(order)
-    earlier[order] = np.arange(len(order)) - starts
-    return earlier
-
-
-def _losses(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
-    return -np.array(list(map(math.log, np.maximum(probabilities, SMALLEST_P).tolist())))
-
-
-def _added(total: float, terms: NDArray[np.float64]) -> float:
-    return float(np.add.accumulate(np.concatenate(([total], terms)))[-1])
+            if not (0 <= row <= CONFUSION_CLASSES and 0 <= column <= CONFUSION_CLASSES):
+                raise ValueError(f"confusion at {row}, {column}, here it has {CONFUSION_CLASSES} classes")
+            self._confusion[row, column] = int(n)

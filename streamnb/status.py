@@ -1,7 +1,11 @@
 """Reports made from the engine's own state: the picture of the daemon, and what one step counted."""
 
+from array import array
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
 
 from streamnb import __version__
 from streamnb.config import Config
@@ -60,7 +64,8 @@ def step_of(batch: Batch, answers: Answers, committed: bool, restoring: bool, no
     if committed:
         step.predictions, step.late, step.published = answers.predictions, answers.late, answers.published
         step.dead_letters = answers.dead_letters
-        step.ages = [now - then if then < now else 0.0 for then in answers.answered_times]
+        ages: NDArray[np.float64] = np.maximum(now - np.array(answers.answered_times, np.float64), 0.0)
+        step.ages = array("d", ages.tobytes())
     return step
 
 

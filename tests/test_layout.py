@@ -28,7 +28,7 @@ MAY_IMPORT = {
     "typed": {"errors", "config", "transport", "learners", "templates", "scanning"},
     "templates": {"learners", "scanning"},
     "scanning": {"learners"},
-    "scores": {"reports", "drift"},
+    "scores": {"reports", "drift", "learners"},
     "drift": set(),
     "snapshots": {"errors", "config", "transport", "logs"},
     "transport.*": {"errors", "config", "transport", "logs"},

@@ -21,7 +21,6 @@ from streamnb.reports import Bin, ClassScore, Drift, ModelView, ScoresView, Stat
 from tests.statuses import (
     STARTED,
     class_scores,
-    counted_step,
     labelled,
     model,
     partitions,
@@ -291,7 +290,7 @@ def test_a_position_past_the_end_is_no_negative_lag() -> None:
 def test_score_counters_grow_by_what_came_after_the_first_view() -> None:
     m = metrics()
     m.status(status(scores=scores(1000, 900)))
-    m.stepped(counted_step(scores(1010, 907, unknown_labels=4)))
+    m.status(status(scores=scores(1010, 907, unknown_labels=4)))
     assert value(m, "evaluated_total") == 10
     assert value(m, "correct_total") == 7
     assert value(m, "log_loss_nats_total") == 5.0
@@ -302,18 +301,18 @@ def test_score_counters_grow_by_what_came_after_the_first_view() -> None:
 def test_what_is_learned_again_while_restoring_is_not_counted() -> None:
     m = metrics()
     m.status(status(state="restoring", scores=scores(1000)))
-    m.stepped(Step(records=50, scores=scores(1050)))
+    m.status(status(state="restoring", scores=scores(1050)))
     m.status(status(state="running", scores=scores(1060)))
     assert value(m, "evaluated_total") == 0
-    m.stepped(counted_step(scores(1061)))
+    m.status(status(scores=scores(1061)))
     assert value(m, "evaluated_total") == 1
 
 
-def test_a_status_alone_brings_scores_too_and_twice_told_is_once_counted() -> None:
+def test_scores_told_twice_are_counted_once() -> None:
     m = metrics()
     m.status(status(scores=scores(100)))
     m.status(status(scores=scores(105)))
-    m.stepped(counted_step(scores(108)))
+    m.status(status(scores=scores(108)))
     m.status(status(scores=scores(108)))
     assert value(m, "evaluated_total") == 8
 
@@ -321,7 +320,7 @@ def test_a_status_alone_brings_scores_too_and_twice_told_is_once_counted() -> No
 def test_classes_count_from_the_first_view_on() -> None:
     m = metrics()
     m.status(status(scores=class_scores("ab", 100, 90)))
-    m.stepped(counted_step(class_scores("abc", 103, 91)))
+    m.status(status(scores=class_scores("abc", 103, 91)))
     assert children(m, "class_evaluated_total", "class") == {"a": 3, "b": 3, "c": 103, "other": 0}
     assert children(m, "class_correct_total", "class") == {"a": 1, "b": 1, "c": 91, "other": 0}
 
@@ -330,7 +329,7 @@ def test_classes_beyond_the_first_fifty_in_sorted_order_are_summed_in_other() ->
     m = metrics()
     labels = [f"c{i:03}" for i in range(200)]
     m.status(status())
-    m.stepped(counted_step(class_scores(reversed(labels), 2, 1)))
+    m.status(status(scores=class_scores(reversed(labels), 2, 1)))
     found = children(m, "class_evaluated_total", "class")
     assert set(found) == {*labels[:50], "other"}
     assert found["other"] == 300
@@ -346,7 +345,7 @@ def test_a_class_known_to_the_model_has_children_before_it_is_scored() -> None:
 def test_a_class_named_other_shares_the_child_of_that_name() -> None:
     m = metrics()
     m.status(status())
-    m.stepped(counted_step(class_scores(["other", *(f"a{i:02}" for i in range(60))], 1, 0)))
+    m.status(status(scores=class_scores(["other", *(f"a{i:02}" for i in range(60))], 1, 0)))
     assert children(m, "class_evaluated_total", "class")["other"] == 11
 
 
@@ -354,9 +353,9 @@ def test_no_class_counter_falls_when_a_new_class_pushes_another_into_other() -> 
     m = metrics()
     labels = [f"m{i:02}" for i in range(50)]
     m.status(status())
-    m.stepped(counted_step(class_scores(labels, 1, 1)))
+    m.status(status(scores=class_scores(labels, 1, 1)))
     before = children(m, "class_evaluated_total", "class")
-    m.stepped(counted_step(class_scores(["a", *labels], 1, 1)))
+    m.status(status(scores=class_scores(["a", *labels], 1, 1)))
     after = children(m, "class_evaluated_total", "class")
     assert "m49" not in after
     assert after["other"] == 1
@@ -366,7 +365,7 @@ def test_no_class_counter_falls_when_a_new_class_pushes_another_into_other() -> 
 def test_predictions_of_a_class_count_apart_from_its_events() -> None:
     m = metrics()
     m.status(status(scores=scores(10, classes={"a": ClassScore(10, 9, 12)})))
-    m.stepped(counted_step(scores(13, classes={"a": ClassScore(12, 10, 13), "b": ClassScore(1, 0, 2)})))
+    m.status(status(scores=scores(13, classes={"a": ClassScore(12, 10, 13), "b": ClassScore(1, 0, 2)})))
     assert children(m, "class_evaluated_total", "class") == {"a": 2, "b": 1, "other": 0}
     assert children(m, "class_correct_total", "class") == {"a": 1, "b": 0, "other": 0}
     assert children(m, "class_predicted_total", "class") == {"a": 1, "b": 2, "other": 0}
@@ -384,7 +383,7 @@ def test_calibration_grows_bin_by_bin() -> None:
     m = metrics()
     bins = [Bin()] * 9
     m.status(status(scores=scores(5, calibration=(*bins, Bin(5, 4, 4.75)))))
-    m.stepped(counted_step(scores(8, calibration=(Bin(1, 0, 0.0625), *bins[1:], Bin(7, 6, 6.5)))))
+    m.status(status(scores=scores(8, calibration=(Bin(1, 0, 0.0625), *bins[1:], Bin(7, 6, 6.5)))))
     expected = {"events": (1, 2), "correct": (0, 2), "confidence": (0.0625, 1.75)}
     for name, (low, high) in expected.items():
         found = children(m, f"calibration_{name}_total", "bin")
@@ -436,7 +435,6 @@ def hostile_step(draw: st.DrawFn) -> Step:
         predictions=draw(numbers),
         dead_letters={draw(st.sampled_from(["not_json", "no such reason"])): draw(numbers)},
         ages=draw(st.lists(numbers, max_size=4)),
-        scores=draw(hostile_status()).scores,
     )
 
 
@@ -471,9 +469,9 @@ def test_a_bad_number_leaves_the_counter_as_it_was(bad: float) -> None:
 def test_a_bad_sum_of_the_stream_does_not_poison_the_counter() -> None:
     m = metrics()
     m.status(status(scores=scores(10)))
-    m.stepped(counted_step(scores(20, log_loss_nats=math.nan)))
-    m.stepped(counted_step(scores(30)))
-    m.stepped(counted_step(scores(40)))
+    m.status(status(scores=scores(20, log_loss_nats=math.nan)))
+    m.status(status(scores=scores(30)))
+    m.status(status(scores=scores(40)))
     assert value(m, "log_loss_nats_total") >= 5.0
 
 
@@ -520,7 +518,7 @@ def test_the_format_is_the_one_asked_for(accept: str | None, expected: str) -> N
 def test_openmetrics_says_the_same_and_ends_as_it_must() -> None:
     m = metrics()
     m.status(status(partitions=partitions("in", [labelled()]), model=model({"a": 1.0})))
-    m.stepped(counted_step(scores(3)))
+    m.status(status(scores=scores(3)))
     text = m.exposition(OPENMETRICS)[0].decode()
     families = openmetrics.text_string_to_metric_families(text)
     samples = {

@@ -213,7 +213,8 @@ DETECTOR = {"worse": 0, "better": 0, "last": []}
 @pytest.mark.parametrize(
     "damage",
     [
-        *({"brier": "x"}, {"classes": {"a": [1, 2]}}, {"classes": []}, {"recent": None}),
+        *({"confusion": {"classes": ["a"], "pairs": [[0, at, 1]]}} for at in (-1, CONFUSION_CLASSES + 1)),
+        *({"correct": 10**30}, {"brier": "x"}, {"classes": {"a": [1, 2]}}, {"classes": []}, {"recent": None}),
         *({"calibration": [[1, 1, 1.0]] * 11}, {"calibration": [[1, 1]]}, {"prior_log_loss_nats": None}),
         *({"confusion": {"classes": ["a"]}}, {"confusion": {"classes": [str(i) for i in range(60)], "pairs": []}}),
         *(

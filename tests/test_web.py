@@ -10,6 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -150,6 +151,7 @@ def test_every_answer_says_what_browsers_may_do_and_nothing_of_the_server(ready:
     assert headers["x-frame-options"] == "DENY"
     assert headers["cache-control"] == "no-store"
     assert "server" not in headers
+    assert abs(parsedate_to_datetime(headers["date"]).timestamp() - time.time()) < 60
 
 
 # -- health and readiness -----------------------------------------------------------------------------------
@@ -377,6 +379,14 @@ def test_stop_ends_the_thread_and_closes_the_port_even_with_idle_and_half_open_c
     assert threads() == before
     with pytest.raises(httpx.TransportError):
         httpx.get(web.url + "/healthz")
+
+
+def test_stop_does_not_wait_until_the_server_looks_up_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("streamnb.web.server.TICK_SECONDS", 3600.0)
+    before = threads()
+    with running(server(status())) as web:
+        httpx.get(web.url + "/healthz")
+    assert threads() == before
 
 
 def test_stopping_twice_or_before_the_start_is_harmless() -> None:

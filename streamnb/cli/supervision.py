@@ -11,7 +11,7 @@ TICK_SECONDS = 0.5
 
 
 class Supervision(threading.Thread):
-    """Looks at the daemon until `done` is set; has nothing to do where no supervisor asks."""
+    """Looks at the daemon until `done` is set; ends at once where no supervisor asks."""
 
     def __init__(
         self,
@@ -26,6 +26,8 @@ class Supervision(threading.Thread):
         self._said = ""
 
     def run(self) -> None:
+        if not self._environ.get("NOTIFY_SOCKET"):
+            return
         allowed = watchdog_interval(self._environ, os.getpid())
         while not self._done.wait(TICK_SECONDS):
             self._say(message(self._latest_status()))

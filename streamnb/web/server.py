@@ -1,10 +1,12 @@
 """Runs the HTTP side on a thread of its own: binds the port first, serves until it is stopped."""
 
+import asyncio
 import errno
 import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import uvicorn
 
@@ -17,6 +19,8 @@ from streamnb.web.instruments import Instruments
 HEADER_BYTES = 16_384
 CONNECTIONS = 128
 STOP_SECONDS = 5.0
+TICK_SECONDS = 1.0
+ACCEPT_SECONDS = 0.05
 
 
 class WebServer:
@@ -39,7 +43,7 @@ class WebServer:
     ) -> None:
         self._host, self._port = host, port
         self._sources = Sources(instruments, latest_status, stuck_seconds, watchdog_seconds, silence_seconds, clock)
-        self._server: uvicorn.Server | None = None
+        self._server: _Server | None = None
         self._thread: threading.Thread | None = None
 
     def start(self) -> None:
@@ -49,14 +53,14 @@ class WebServer:
         """
         listening = _listen(self._host, self._port)
         self._port = listening.getsockname()[1]
-        self._server = uvicorn.Server(_config(self._sources))
+        self._server = _Server(_config(self._sources))
         self._thread = threading.Thread(target=self._server.run, args=([listening],), name="streamnb-web", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Close the port and end the thread; requests in flight get a second. Harmless when not running."""
         if self._server and self._thread:
-            self._server.should_exit = True
+            self._server.end()
             self._thread.join(STOP_SECONDS)
         self._server = self._thread = None
 
@@ -65,6 +69,31 @@ class WebServer:
         """Where this machine reaches the server, without a slash at the end."""
         host = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}.get(self._host, self._host)
         return f"http://[{host}]:{self._port}" if ":" in host else f"http://{host}:{self._port}"
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's server, woken when it is to end: by itself it looks ten times a second, each time beside the loop."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self._ending = asyncio.Event()
+        self._running: asyncio.AbstractEventLoop | None = None
+
+    async def main_loop(self) -> None:
+        """Serve until `end`, and see once a second to what uvicorn sees to: the date in the answers."""
+        self._running = asyncio.get_running_loop()
+        while not await self.on_tick(0):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(TICK_SECONDS):
+                    await self._ending.wait()
+        await asyncio.sleep(ACCEPT_SECONDS)  # who is being let in just now is to be shown out with the others
+
+    def end(self) -> None:
+        """Have the server end now. Any thread may."""
+        self.should_exit = True
+        if self._running is not None:
+            with suppress(RuntimeError):  # it has ended by itself, and its loop is closed
+                self._running.call_soon_threadsafe(self._ending.set)
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -1,7 +1,7 @@
 """The duty thread: the only one to touch the consumer that holds this instance's membership in the group.
 
 A client joins, or says that it must join again, only inside `poll`: so the thread polls back to back until the group
-is stable, and looks in ten times a second after that. What the group says becomes a frozen `Duty`; its token is the
+is stable, and looks in four times a second after that. What the group says becomes a frozen `Duty`; its token is the
 group metadata captured at the assignment. Metadata fetched later would be accepted by the broker even for partitions
 that were lost.
 """
@@ -22,7 +22,7 @@ from streamnb.transport.kafka.outcomes import outcome
 log = logs.get("transport.kafka")
 
 JOIN_POLL_SECONDS = 0.5
-LOOK_SECONDS = 0.1
+LOOK_SECONDS = 0.25  # a wake-up costs more than the look; the group speaks to its members once a second
 BACK_OFF_SECONDS = 0.5
 COMMITTED_SECONDS = 2.0
 
