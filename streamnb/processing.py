@@ -5,9 +5,10 @@ Pure but for the model, the scores and the sets of classes, which it owns; it re
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, count, pairwise, repeat
+from operator import gt
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -316,10 +317,13 @@ class Processor:
         for i in refused:
             run, index = waiting.places[i]
             outputs[i] = self._refused(run.record(index), outputs[i], answers)
-        for slot, output in zip(waiting.slots, outputs, strict=True):
-            answers.outputs[slot] = output
-        counted = [i not in refused for i in range(len(outputs))]
-        _count(answered.best, waiting.late, waiting.timestamps, labels, counted, answers)
+        first, last = waiting.slots[0], waiting.slots[-1]
+        if last - first + 1 == len(outputs):
+            answers.outputs[first : last + 1] = outputs
+        else:  # with dead letters between them
+            for slot, output in zip(waiting.slots, outputs, strict=True):
+                answers.outputs[slot] = output
+        _count(answered, waiting.timestamps, labels, refused, answers)
 
     def _too_large(self, outputs: Sequence[Output]) -> set[int]:
         """Which predictions no record can hold."""
@@ -363,19 +367,21 @@ class Processor:
 
 
 def _count(
-    best: Sequence[int],
-    late: Sequence[bool],
+    answered: Answered,
     timestamps: Sequence[float | None],
     labels: Sequence[str],
-    counted: Sequence[bool],
+    refused: Collection[int],
     answers: Answers,
 ) -> None:
     """Count the predictions that were not refused."""
+    counted = bytearray(b"\1") * len(answered.best)
+    for i in refused:
+        counted[i] = 0
     answers.predictions += sum(counted)
-    answers.late += sum(compress(late, counted))
-    prompt = [count and not late for count, late in zip(counted, late, strict=True)]
-    answers.answered_times += [time for time in compress(timestamps, prompt) if time is not None]
-    for column, n in Counter(compress(best, counted)).items():
+    answers.late += sum(compress(answered.late, counted))
+    prompt = compress(timestamps, map(gt, counted, answered.late))
+    answers.answered_times += [time for time in prompt if time is not None]
+    for column, n in Counter(compress(answered.best, counted)).items():
         if column >= 0:
             answers.published[labels[column]] = answers.published.get(labels[column], 0) + n
 

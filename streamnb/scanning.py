@@ -35,6 +35,8 @@ EXACT_POWER = 22
 TENS = np.array([10.0**power for power in range(EXACT_POWER + 1)])
 FEW_FIVES = 55
 """The largest power of five that 128 bits hold."""
+WHOLE_FIVES = np.array([5**power for power in range(28)], np.uint64)
+"""Those that one word holds."""
 
 _U = np.uint64
 ONE, TEN, ELEVEN, HALF_WORD, TOP = _U(1), _U(10), _U(11), _U(32), _U(63)
@@ -89,6 +91,11 @@ def nearest(digits: Any, power: int) -> float:
         return value
     if digits == NOTHING:
         return 0.0
+    if -len(WHOLE_FIVES) < power <= 0:
+        whole_five = WHOLE_FIVES[-power]
+        halves = digits // whole_five
+        if halves * whole_five == digits and halves >> TOP == NOTHING:
+            return math.ldexp(float(np.int64(halves)), power)  # the conversion rounds, if anything has to
     if abs(power) > LARGEST_POWER:
         return math.nan
     shift = SHIFTS[power + LARGEST_POWER] + power

@@ -119,10 +119,9 @@ class TypedReader:
         fits: Mask = np.ones(len(rows), np.bool_)
         labelled = "label" in template.named
         if labelled:
-            named = list(map(labels.get, found.scan.names("label", rows)))
+            named = np.fromiter(map(labels.get, found.scan.names("label", rows)), object, len(rows))
             found.labels[rows] = named
-            if None in named:
-                fits &= np.array(named) != None  # noqa: E711  # of each
+            fits &= named != None  # noqa: E711  # of each
         if template.timed:
             self._time(found, rows, fits, found.scan.values[rows, len(template.features)].tolist())
         elif "timestamp" in template.named:
@@ -181,7 +180,8 @@ class _Found:
 
     def __init__(self, run: Run, event_bytes: int) -> None:
         self.run = run
-        self.documents = [value or b"" for value in run.values]
+        values: Any = run.values  # mypy does not see what `all` has made sure of
+        self.documents: Sequence[bytes] = values if all(values) else [value or b"" for value in values]
         self.scan = Scan(self.documents, event_bytes)
         self.times = list(run.timestamps)
         self.ids: Array = np.full(len(run), None)

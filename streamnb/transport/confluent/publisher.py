@@ -3,7 +3,6 @@
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import repeat
 from typing import Any, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -169,7 +168,9 @@ def _deliver(producer: RdProducer, records: Sequence[Addressed], deadline: float
     deliveries = Deliveries()
     produce = cast(Any, producer).produce  # its types do not know our headers for some of theirs
     try:
-        for call in _calls(records, deliveries.told):
+        for topic, partition, key, value, headers in records:
+            # by position: naming one argument takes a third longer
+            call = topic, value, key, partition, deliveries.told, None, 0, headers
             try:
                 produce(*call)
             except BufferError:
@@ -186,15 +187,6 @@ def _deliver(producer: RdProducer, records: Sequence[Addressed], deadline: float
     if waiting := len(producer):
         said = f"{len(records) - waiting} of {len(records)} records were acknowledged within {seconds:g} s"
         raise Failure("passing", said)
-
-
-def _calls(records: Sequence[Addressed], told: Callable[[KafkaError, Message], None]) -> Iterator[tuple[Any, ...]]:
-    """What `produce` is called with for each record: by position, since naming one argument takes a third longer."""
-    if not records:
-        return iter(())
-    topics, partitions, keys, values, headers = zip(*records, strict=True)
-    also_told, now = repeat(None), repeat(0)  # what `told` is has two names
-    return zip(topics, values, keys, partitions, repeat(told), also_told, now, headers)
 
 
 def _make_room(producer: RdProducer, deliveries: Deliveries, deadline: float) -> None:

@@ -136,11 +136,11 @@ class Reader:
         """
         headers = self._headers(messages)
         messages = messages[: len(headers)]
-        topics, numbers = list(map(TOPIC, messages)), list(map(NUMBER, messages))
-        if messages and topics.count(topics[0]) == numbers.count(numbers[0]) == len(messages):  # as most often
-            return [_run(self._partitions[topics[0], numbers[0]], messages, headers)]
+        if len(self._partitions) == 1 and messages:
+            (partition,) = self._partitions.values()
+            return [_run(partition, messages, headers)]
         runs, start = [], 0
-        for place, found in groupby(zip(topics, numbers, strict=True)):
+        for place, found in groupby(zip(map(TOPIC, messages), map(NUMBER, messages), strict=True)):
             stop = start + len(list(found))
             runs.append(_run(self._partitions[place], messages[start:stop], headers[start:stop]))
             start = stop
@@ -151,12 +151,12 @@ class Reader:
 
         On header names that are not UTF-8 confluent-kafka fails for all headers of their record.
         """
-        found: list[Headers] = []
+        found: list[Headers | None] = []
         slowly: dict[Position, Headers] = {}
         answers = map(HEADERS, messages)
         while len(found) < len(messages):
             try:
-                found.extend(headers or () for headers in answers)
+                found.extend(answers)
             except (SystemError, UnicodeDecodeError):
                 message = messages[len(found)]
                 partition, offset = self._partitions[message.topic(), message.partition()], message.offset()
@@ -167,7 +167,7 @@ class Reader:
                     self._again = True  # from here
                     break
                 found.append(slowly[partition, offset])
-        return found
+        return [headers or () for headers in found] if any(found) else [()] * len(found)
 
     def _explained(self, troubles: Sequence[Trouble]) -> StreamnbError | None:
         """What the engine must act on; None if the broker is only away."""
@@ -212,11 +212,14 @@ class Reader:
 
 
 def _run(partition: Partition, messages: Sequence[Any], headers: Sequence[Headers]) -> Run:
-    offsets = list(map(OFFSET, messages))
+    first, last = messages[0].offset(), messages[-1].offset()
+    offsets: Sequence[int] = range(first, last + 1)
+    if len(offsets) != len(messages):  # there are gaps where transactions end
+        offsets = list(map(OFFSET, messages))
     return Run(
         partition,
         offsets=offsets,
-        next_offsets=[offset + 1 for offset in offsets],
+        next_offsets=range(first + 1, last + 2) if isinstance(offsets, range) else [at + 1 for at in offsets],
         timestamps=[milliseconds / 1000 if kind else None for kind, milliseconds in map(TIMESTAMP, messages)],
         keys=list(map(KEY, messages)),
         values=list(map(VALUE, messages)),
