@@ -101,8 +101,8 @@ class Engine:
         self._follow_duty()
         batch = self._poll()
         begun, worked = self._monotonic(), self._working()
-        answers = self._processor.process(batch.records, self._ledger.roles, self._ledger.watermarks())
-        self._fit_batches(len(batch.records), self._working() - worked)
+        answers = self._processor.process(batch.runs, self._ledger.roles, self._ledger.watermarks())
+        self._fit_batches(len(batch), self._working() - worked)
         self._ledger.advance(batch.positions)
         committed = self._publish(answers)
         self._report(batch, answers, committed, begun)
@@ -358,7 +358,7 @@ class Engine:
         for drift in answers.drifts:
             tell = log.warning if drift.direction == "worse" else log.info
             tell("drift.detected", direction=drift.direction, error_before=drift.before, error_after=drift.after)
-        if batch.records or committed:
+        if batch.runs or committed:
             step = step_of(batch, answers, committed, restoring, self._clock())
             step.seconds = self._monotonic() - begun
             self._progress.stepped(step)

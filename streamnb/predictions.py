@@ -2,8 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from itertools import groupby, repeat
-from operator import attrgetter
+from itertools import repeat
 from typing import Any
 
 import msgspec
@@ -11,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.events import SOURCE_HEADER
-from streamnb.transport import Output, Record
+from streamnb.transport import Output, Partition
 
 Explanation = Sequence[tuple[str, float]]
-PARTITION_OF, OFFSET_OF, KEY_OF = attrgetter("partition"), attrgetter("offset"), attrgetter("key")
 
 _encode_lines = msgspec.json.Encoder().encode_lines
 
@@ -23,9 +21,11 @@ _encode_lines = msgspec.json.Encoder().encode_lines
 class Answered:
     """Events that get an answer, column by column."""
 
-    records: Sequence[Record]
+    keys: Sequence[bytes | None]
+    sources: Sequence[bytes]
+    """See `sources`."""
     ids: Sequence[Any]
-    """Any JSON value, as given; None: the record's source stands for it."""
+    """Any JSON value, as given, or its spelling as msgspec.Raw; None: the event's source stands for it."""
     labels: Sequence[str | None]
     """What they came with."""
     late: Sequence[bool]
@@ -70,14 +70,14 @@ class Writer:
 
     def outputs(self, labels: Sequence[str], answered: Answered) -> list[Output]:
         """Return the predictions; `labels` are the classes."""
-        sources = _sources(answered.records)
-        values = self._values(labels, answered, sources)
-        headers = [((SOURCE_HEADER, source),) for source in sources]
-        columns = zip(repeat("predictions"), map(KEY_OF, answered.records), values, headers)
+        values = self._values(labels, answered)
+        headers = [[(SOURCE_HEADER, source)] for source in answered.sources]
+        columns = zip(repeat("predictions"), answered.keys, values, headers)
         return list(map(tuple.__new__, repeat(Output), columns))  # a third of the time of calling Output
 
-    def _values(self, labels: Sequence[str], answered: Answered, sources: Sequence[bytes]) -> list[bytes]:
-        ids = [source.decode() if name is None else name for name, source in zip(answered.ids, sources, strict=True)]
+    def _values(self, labels: Sequence[str], answered: Answered) -> list[bytes]:
+        named_by = zip(answered.ids, answered.sources, strict=True)
+        ids = [source.decode() if name is None else name for name, source in named_by]
         named = [labels[best] if best >= 0 else None for best in answered.best]
         rows = self._rows(labels, answered.probabilities)
         models = map(_Model, repeat(self._app), answered.n_events, repeat(self._version))
@@ -108,10 +108,7 @@ def _row_of(labels: Sequence[str]) -> Callable[..., object]:
         return row
 
 
-def _sources(records: Sequence[Record]) -> list[bytes]:
-    """What `Record.source` says, in UTF-8."""
-    sources: list[bytes] = []
-    for partition, run in groupby(records, PARTITION_OF):
-        template = f"{partition}:".encode().replace(b"%", b"%%") + b"%d"
-        sources += map(template.__mod__, map(OFFSET_OF, run))
-    return sources
+def sources(partition: Partition, offsets: Iterable[int]) -> Iterable[bytes]:
+    """Return what `Record.source` says of these records, in UTF-8."""
+    template = f"{partition}:".encode().replace(b"%", b"%%") + b"%d"
+    return map(template.__mod__, offsets)

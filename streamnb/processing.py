@@ -3,11 +3,11 @@
 Pure but for the model, the scores and the sets of classes, which it owns; it reads no clock and no transport.
 """
 
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import compress, count, groupby, repeat
-from operator import attrgetter
+from itertools import compress, count, pairwise, repeat
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,15 +16,15 @@ from streamnb.config import Config
 from streamnb.errors import EventError, Reason, StateError
 from streamnb.events import Decoder, Event, dead_letter, output_bytes, spelled_feature
 from streamnb.learners import build, dense
-from streamnb.learners.kernels.types import Floats, Ints
+from streamnb.learners.kernels.types import Ints
 from streamnb.learners.rows import Scored
 from streamnb.ledger import Watermarks
-from streamnb.predictions import Answered, Explanation, Writer
+from streamnb.predictions import Answered, Explanation, Writer, sources
 from streamnb.reports import Drift, Outcome
 from streamnb.scores import Scores
 from streamnb.snapshots import Snapshot
-from streamnb.transport import Output, Partition, Record, Role
-from streamnb.typed import TypedReader, TypedRun
+from streamnb.transport import Output, Partition, Record, Role, Run
+from streamnb.typed import Typed, TypedReader
 
 EXPECTED = Output("predictions", None, None)
 """Holds the place of an answer."""
@@ -65,20 +65,26 @@ class _Turn(NamedTuple):
 
 @dataclass(slots=True)
 class _Waiting:
-    """The events that wait for the kernel, column by column."""
+    """The events that wait for the kernel, column by column: first what there is of each,"""
 
-    records: list[Record] = field(default_factory=list)
-    ids: list[Any] = field(default_factory=list)
-    labels: list[str | None] = field(default_factory=list)
-    """What they came with."""
     truths: list[str | None] = field(default_factory=list)
     """The labels that are scored and learned."""
-    slots: list[int] = field(default_factory=list)
-    """The places of the answers among the outputs, -1 where there is none."""
     learned: bytearray = field(default_factory=bytearray)
     """1 where there is a truth whose weight is above 0, else 0."""
     fresh: bytearray = field(default_factory=bytearray)
     """1 or 0, too."""
+    # then of those that get an answer
+    rows: list[int] = field(default_factory=list)
+    slots: list[int] = field(default_factory=list)
+    """The places of the answers among the outputs."""
+    places: list[tuple[Run, int]] = field(default_factory=list)
+    """Where the records are."""
+    keys: list[bytes | None] = field(default_factory=list)
+    sources: list[bytes] = field(default_factory=list)
+    timestamps: list[float | None] = field(default_factory=list)
+    ids: list[Any] = field(default_factory=list)
+    labels: list[str | None] = field(default_factory=list)
+    """What they came with."""
     late: list[bool] = field(default_factory=list)
     explanations: list[Explanation | None] = field(default_factory=list)
 
@@ -109,7 +115,7 @@ class Processor:
         self._rows = self.model.rows()
         self._waiting = _Waiting()
         self._writer = Writer(config.app, version)
-        self._typed = TypedReader(config.event, config.limits, self.model, self._decoder.time)
+        self._typed = TypedReader(config.event, config.limits, self.model, self._decoder.time, self._publish_all)
 
     def restore(self, snapshot: Snapshot) -> None:
         """Take over what a snapshot of the same shape has learned."""
@@ -141,74 +147,77 @@ class Processor:
             "model": config.model.model_dump(mode="json"),
         }
 
-    def process(self, records: Sequence[Record], roles: Mapping[str, Role], marks: Watermarks) -> Answers:
+    def process(self, runs: Sequence[Run], roles: Mapping[str, Role], marks: Watermarks) -> Answers:
         """Answer and learn every record that is due, in the order given.
 
         Raise StateError when the model has outgrown `limits.model_features`.
         """
         answers = Answers()
-        for partition, found in groupby(records, attrgetter("partition")):
-            for turn, run in _turns(partition, list(found), roles[partition.topic], marks):
+        for run in runs:
+            for turn, part in _turns(run, roles[run.partition.topic], marks):
                 if turn.learn or turn.answer:
-                    self._take_run(partition, run, turn, answers)
+                    self._take_run(part, turn, answers)
         self._flush(answers)
         self._hold_limit()
         return answers
 
-    def _take_run(self, partition: Partition, run: Sequence[Record], turn: _Turn, answers: Answers) -> None:
+    def _take_run(self, run: Run, turn: _Turn, answers: Answers) -> None:
         """Take what can be taken as a matrix, and the rest one by one: both in order."""
-        if self._explain:
-            parts: Iterator[Record | TypedRun] = iter(run)
-        else:
-            known = self.classes.get(partition, ()) if turn.role == "labelled" else ()
-            parts = self._typed.sorted(run, known)
-        for part in parts:
-            if isinstance(part, Record):
-                self._take(part, turn, answers)
-            elif (table := dense.table_of(part.layout, part.values)) is None:
-                for record in part.records:
-                    self._take(record, turn, answers)
-            else:
-                self._append_run(part, table, turn, answers)
+        known = self.classes.get(run.partition, ()) if turn.role == "labelled" else ()
+        for part, typed in [(run, None)] if self._explain else self._typed.sorted(run, known):
+            if typed is not None:
+                self._append_typed(part, typed, turn, answers)
+                continue
+            for index, record in enumerate(part):
+                self._take(record, part, index, turn, answers)
 
-    def _append_run(self, run: TypedRun, table: Floats, turn: _Turn, answers: Answers) -> None:
+    def _append_typed(self, run: Run, typed: Typed, turn: _Turn, answers: Answers) -> None:
         """Put events of one layout into the waiting rows, as `_append` would one by one."""
         if turn.fresh:
-            answers.events[turn.role, "ok"] = answers.events.get((turn.role, "ok"), 0) + len(run.records)
-        records, ids, labels, times = run.records, run.ids, run.labels, run.times
-        answer, learn, publish_all = turn.answer, turn.learn, self._publish_all
-        published = [answer and (label is None or publish_all) for label in labels]
-        kept = [out or (learn and label is not None) for out, label in zip(published, labels, strict=True)]
-        if not all(kept):
-            table = table[kept]
-            columns = (records, ids, labels, times, published)
-            records, ids, labels, times, published = (list(compress(column, kept)) for column in columns)  # type: ignore[assignment]
-        n = len(records)
+            answers.events[turn.role, "ok"] = answers.events.get((turn.role, "ok"), 0) + len(run)
+        no = np.zeros(len(run), np.bool_)
+        learned = typed.labelled if turn.learn else no
+        answered = no if not turn.answer else ~no if self._publish_all else ~typed.labelled
+        kept, published = learned | answered, answered.tolist()
+        labels, times, table = typed.labels, typed.times, typed.table
+        if not kept.all():
+            learned, table = learned[kept], table[kept]
+            labels, times = list(compress(labels, kept)), list(compress(times, kept))
+        n = len(learned)
         if not n:
             return
-        truths = labels if learn else [None] * n
-        slots = self.model.labels.slots
-        dense.append(self._rows, self.model, run.layout, table, list(map(slots.get, truths, repeat(-1))), times)
-        place = count(len(answers.outputs)).__next__
-        waiting = self._waiting
-        waiting.slots += [place() if out else -1 for out in published]
-        answers.outputs += [EXPECTED] * sum(published)
-        waiting.records += records
-        waiting.ids += ids
-        waiting.labels += labels
+        waiting, before = self._waiting, len(self._waiting.truths)
+        truths = labels if turn.learn else [None] * n
+        slots = map(self.model.labels.slots.get, truths, repeat(-1))
+        dense.append(self._rows, self.model, typed.layout, table, list(slots), times)
         waiting.truths += truths
-        waiting.learned += bytes([truth is not None for truth in truths])
+        waiting.learned += learned.tobytes()
         waiting.fresh += bytes([turn.fresh]) * n
+        if any(published):
+            waiting.rows += compress(count(before), compress(published, kept))
+            self._expect(run, typed, published, turn, answers)
+
+    def _expect(self, run: Run, typed: Typed, published: Sequence[bool], turn: _Turn, answers: Answers) -> None:
+        """Hold places for the answers to those of the events that are published."""
+        waiting, n, place = self._waiting, sum(published), len(answers.outputs)
+        waiting.slots += range(place, place + n)
+        answers.outputs += [EXPECTED] * n
+        waiting.places += compress(zip(repeat(run), count()), published)
+        waiting.keys += compress(run.keys, published)
+        waiting.sources += sources(run.partition, compress(run.offsets, published))
+        waiting.timestamps += compress(run.timestamps, published)
+        waiting.ids += compress(typed.ids, published)
+        waiting.labels += compress(typed.labels, published)
         waiting.late += [turn.late] * n
         waiting.explanations += [None] * n
 
-    def _take(self, record: Record, turn: _Turn, answers: Answers) -> None:
+    def _take(self, record: Record, run: Run, index: int, turn: _Turn, answers: Answers) -> None:
         outcome: Outcome = "ok"
         try:
             if record.value is None:
                 outcome = "skipped"
             else:
-                self._append(record, turn, answers)
+                self._append(record, run, index, turn, answers)
         except EventError as error:
             outcome = "dead"
             if turn.answer and self._has_dead_letters:
@@ -220,7 +229,7 @@ class Processor:
         answers.dead_letters[error.reason] = answers.dead_letters.get(error.reason, 0) + 1
         return dead_letter(record, error, self._instance, self._version, self.dead_letter_bytes)
 
-    def _append(self, record: Record, turn: _Turn, answers: Answers) -> None:
+    def _append(self, record: Record, run: Run, index: int, turn: _Turn, answers: Answers) -> None:
         """Put one event into the waiting rows; raise EventError and leave everything as it was if it is bad."""
         event = self._decoder.decode(record, turn.role)
         label = event.y
@@ -242,17 +251,21 @@ class Processor:
         if event.label_ignored and turn.fresh:
             answers.labels_ignored += 1
         waiting = self._waiting
-        waiting.explanations.append(self._explained(event) if published and self._explain else None)
-        waiting.slots.append(len(answers.outputs) if published else -1)
         if published:
+            waiting.rows.append(len(waiting.truths))
+            waiting.slots.append(len(answers.outputs))
             answers.outputs.append(EXPECTED)
-        waiting.records.append(record)
-        waiting.ids.append(event.id)
-        waiting.labels.append(label)
+            waiting.places.append((run, index))
+            waiting.keys.append(record.key)
+            waiting.sources.append(record.source.encode())
+            waiting.timestamps.append(record.timestamp)
+            waiting.ids.append(event.id)
+            waiting.labels.append(label)
+            waiting.late.append(turn.late)
+            waiting.explanations.append(self._explained(event) if self._explain else None)
         waiting.truths.append(truth)
         waiting.learned.append(truth is not None and event.w > 0.0)
         waiting.fresh.append(turn.fresh)
-        waiting.late.append(turn.late)
 
     def _hold_class_limit(self, partition: Partition, event: Event) -> None:
         """Refuse a label beyond `limits.classes`, as decided by this partition's own log so that instances agree."""
@@ -268,7 +281,7 @@ class Processor:
     def _flush(self, answers: Answers) -> None:
         """Predict and learn the waiting rows in order, and write their answers where they belong."""
         waiting = self._waiting
-        if not waiting.records:
+        if not waiting.truths:
             return
         before = self.model.n_events
         scored = self.model.predict_learn_rows(self._rows)
@@ -278,34 +291,35 @@ class Processor:
         for buffer in self._rows.buffers:
             answers.features += int(np.diff(buffer.starts[: len(fresh) + 1])[fresh].sum())
         answers.unseen_features += int(scored.unseen[fresh].sum())
-        learned = np.frombuffer(waiting.learned, np.bool_)
-        self._write(waiting, labels, scored, before + np.cumsum(learned) - learned, answers)
+        if waiting.rows:
+            learned = np.frombuffer(waiting.learned, np.bool_)
+            self._write(waiting, labels, scored, before + np.cumsum(learned) - learned, answers)
         self._rows.clear()
         self._waiting = _Waiting()
 
     def _write(self, waiting: _Waiting, labels: list[str], scored: Scored, n_events: Ints, answers: Answers) -> None:
         """Write the answers to the rows that get one."""
-        chosen = bytes([slot >= 0 for slot in waiting.slots])
-        if not any(chosen):
-            return
-        rows = np.flatnonzero(np.frombuffer(chosen, np.bool_))
+        rows = np.array(waiting.rows)
         answered = Answered(
-            records=list(compress(waiting.records, chosen)),
-            ids=list(compress(waiting.ids, chosen)),
-            labels=list(compress(waiting.labels, chosen)),
-            late=list(compress(waiting.late, chosen)),
+            keys=waiting.keys,
+            sources=waiting.sources,
+            ids=waiting.ids,
+            labels=waiting.labels,
+            late=waiting.late,
             best=scored.best[rows].tolist(),
             probabilities=scored.probabilities[rows],
             n_events=n_events[rows].tolist(),
-            explanations=list(compress(waiting.explanations, chosen)),
+            explanations=waiting.explanations,
         )
         outputs = self._writer.outputs(labels, answered)
         refused = self._too_large(outputs)
         for i in refused:
-            outputs[i] = self._refused(answered.records[i], outputs[i], answers)
-        for slot, output in zip(compress(waiting.slots, chosen), outputs, strict=True):
+            run, index = waiting.places[i]
+            outputs[i] = self._refused(run.record(index), outputs[i], answers)
+        for slot, output in zip(waiting.slots, outputs, strict=True):
             answers.outputs[slot] = output
-        _count(answered, labels, [i not in refused for i in range(len(outputs))], answers)
+        counted = [i not in refused for i in range(len(outputs))]
+        _count(answered.best, waiting.late, waiting.timestamps, labels, counted, answers)
 
     def _too_large(self, outputs: Sequence[Output]) -> set[int]:
         """Which predictions no record can hold."""
@@ -348,32 +362,31 @@ class Processor:
             )
 
 
-def _count(answered: Answered, labels: Sequence[str], counted: Sequence[bool], answers: Answers) -> None:
+def _count(
+    best: Sequence[int],
+    late: Sequence[bool],
+    timestamps: Sequence[float | None],
+    labels: Sequence[str],
+    counted: Sequence[bool],
+    answers: Answers,
+) -> None:
     """Count the predictions that were not refused."""
     answers.predictions += sum(counted)
-    answers.late += sum(compress(answered.late, counted))
-    prompt = [count and not late for count, late in zip(counted, answered.late, strict=True)]
-    times = map(attrgetter("timestamp"), compress(answered.records, prompt))
-    answers.answered_times += [time for time in times if time is not None]
-    for column, n in Counter(compress(answered.best, counted)).items():
+    answers.late += sum(compress(late, counted))
+    prompt = [count and not late for count, late in zip(counted, late, strict=True)]
+    answers.answered_times += [time for time in compress(timestamps, prompt) if time is not None]
+    for column, n in Counter(compress(best, counted)).items():
         if column >= 0:
             answers.published[labels[column]] = answers.published.get(labels[column], 0) + n
 
 
-def _turns(
-    partition: Partition, records: Sequence[Record], role: Role, marks: Watermarks
-) -> Iterator[tuple[_Turn, Sequence[Record]]]:
-    """Yield the records of one partition, in runs for all of which the same is due."""
+def _turns(run: Run, role: Role, marks: Watermarks) -> Iterator[tuple[_Turn, Run]]:
+    """Yield the records of a run, in parts for all of which the same is due."""
+    partition, offsets = run.partition, run.offsets
     learned = marks.learned[partition] if role == "labelled" else None
     owned_from, handled = marks.published.get(partition), marks.handled.get(partition, 0)
-
-    def turn(record: Record) -> _Turn:
-        offset = record.offset
+    changes = {bisect_left(offsets, mark) for mark in (learned, owned_from, handled) if mark is not None}
+    for start, stop in pairwise(sorted({0, len(run), *changes})):
+        offset = offsets[start]
         answer = owned_from is not None and offset >= owned_from
-        return _Turn(role, learned is not None and offset >= learned, answer, offset >= handled)
-
-    if turn(records[0]) == turn(records[-1]):  # offsets ascend
-        yield turn(records[0]), records
-    else:
-        for due, run in groupby(records, turn):
-            yield due, list(run)
+        yield _Turn(role, learned is not None and offset >= learned, answer, offset >= handled), run.part(start, stop)

@@ -55,7 +55,7 @@ class Progress:
 
 def step_of(batch: Batch, answers: Answers, committed: bool, restoring: bool, now: float) -> Step:
     """What a step has done: answers count only when they were committed, and nothing counts while restoring."""
-    step = Step(records=len(batch.records))
+    step = Step(records=len(batch))
     if not restoring:
         step.events = answers.events
         step.labels_ignored = answers.labels_ignored

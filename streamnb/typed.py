@@ -1,60 +1,64 @@
-"""Events that need no second look, decoded by type: numbers of features that the model knows, in runs of one layout.
+"""Events that need no second look: numbers of features that the model knows, in runs of one layout.
 
-Anything else is left to `events.Decoder`, which alone knows what is refused and why. What is taken here is, to the
-bit, what would be taken there.
+They are read as bytes by the template of those before, else decoded by type. Anything else is left to
+`events.Decoder`, which alone knows what is refused and why. What is taken here is, to the bit, what would be taken
+there.
 """
 
-from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import chain
-from operator import attrgetter
-from struct import pack
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise, repeat
 from typing import Any
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from streamnb.config import EventConfig, LimitsConfig
 from streamnb.errors import EventError
 from streamnb.learners.dense import Layout, layout_of
+from streamnb.learners.kernels.layout import LARGEST_NUMBER
+from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.model import Model
-from streamnb.transport import Record
+from streamnb.scanning import LEFT, UNTRIED
+from streamnb.templates import Scan, Template, Templates
+from streamnb.transport import Run
 
 PARTS = ("id", "label", "weight", "timestamp", "features")
 FORBIDDEN = ('"', "\\", ".")
 CANNOT_DECODE = (ValueError, TypeError, RecursionError, OverflowError, MemoryError)
-PARTS_OF = [attrgetter(part) for part in PARTS]
-VALUE_OF, TIME_OF = attrgetter("value"), attrgetter("timestamp")
 PLAIN_IDS = {int, str, type(None)}
 MOST_LAYOUTS = 100
 LONGEST_PAUSE = 64
-PIECE = 250
-"""Events decoded at once: what they take up stays in the processor's cache, and one that is odd slows down few."""
+MOST_TRIES = 4
+"""Templates that are made of one run's events."""
+NONE = -1
+"""In place of the number of a layout."""
+
+Decode = Callable[[Any], Any]
+Mask = NDArray[np.bool_]
 
 
-@dataclass(slots=True)
-class TypedRun:
+@dataclass(frozen=True, slots=True)
+class Typed:
     """Events of one layout, column by column: none has a weight of its own."""
 
     layout: Layout
-    records: list[Record] = field(default_factory=list)
-    ids: list[int | str | None] = field(default_factory=list)
-    labels: list[str | None] = field(default_factory=list)
-    times: list[float | None] = field(default_factory=list)
-    values: "array[float]" = field(default_factory=lambda: array("d"))
-    """Of the first event, in the order of the layout, then of the next."""
-
-    def extend(self, more: "TypedRun") -> None:
-        """Take these events, of the same layout, after its own."""
-        self.records += more.records
-        self.ids += more.ids
-        self.labels += more.labels
-        self.times += more.times
-        self.values += more.values
+    ids: Sequence[Any]
+    """JSON values, or their spelling as msgspec.Raw."""
+    labels: Sequence[str | None]
+    labelled: Mask
+    """Which have a label."""
+    times: Sequence[float | None]
+    table: Floats
+    """(n_events, n_features), in the order of the layout: what the model takes."""
 
 
 class TypedReader:
-    """Takes out of runs of records what it can. `seconds` gives the time of an event, or refuses it."""
+    """Takes out of runs of records what it can. `seconds` gives the time of an event, or refuses it.
+
+    Ids of labelled events are read only where `every_id` is wanted.
+    """
 
     def __init__(
         self,
@@ -62,141 +66,175 @@ class TypedReader:
         limits: LimitsConfig,
         model: Model,
         seconds: Callable[[object, float | None], float | None],
+        every_id: bool,
     ) -> None:
         self._decode = _decoder(config)
-        self._limits, self._model, self._seconds = limits, model, seconds
+        self._limits, self._model, self._seconds, self._every_id = limits, model, seconds, every_id
+        self._templates = Templates({f'"{key}"'.encode(): part for part, key in _keys(config).items()})
         self._layouts: dict[tuple[str, ...], Layout] = {}
         self._pause = self._left_out = 0
 
     def forget_layouts(self) -> None:
         """The model has other names now."""
         self._layouts.clear()
+        self._templates.clear()
 
-    def sorted(self, run: Sequence[Record], known: Collection[str]) -> Iterator[Record | TypedRun]:
-        """Yield the records of the run in order; `known` are the labels that may be taken without a question.
+    def sorted(self, run: Run, known: Collection[str]) -> Iterator[tuple[Run, Typed | None]]:
+        """Yield the run in parts, in order; `known` are the labels that may be taken without a question.
 
         Where few can be taken, most runs are not tried, so that trying costs next to nothing.
         """
         if self._decode is None or self._left_out < self._pause:
             self._left_out += 1
-            yield from run
+            yield run, None
             return
-        taken, decode = 0, self._decode
-        pieces = (run[start : start + PIECE] for start in range(0, len(run), PIECE))
-        for part in _joined(chain.from_iterable(self._tried(decode, piece, known) for piece in pieces)):
-            if isinstance(part, TypedRun):
-                taken += len(part.records)
-            yield part
+        found = self._found(run, known, self._decode)
+        yield from found.parts()
         self._left_out = 0
-        self._pause = 0 if 2 * taken >= len(run) else min(LONGEST_PAUSE, 2 * self._pause + 1)
+        self._pause = 0 if 2 * found.count() >= len(run) else min(LONGEST_PAUSE, 2 * self._pause + 1)
 
-    def _tried(
-        self, decode: Callable[[Any], Any], run: Sequence[Record], known: Collection[str]
-    ) -> Iterator[Record | TypedRun]:
-        whole = self._whole(decode, run, known)
-        if whole is not None:
-            yield whole
-            return
-        event_bytes, seconds = self._limits.event_bytes, self._seconds
-        names: list[str] = []
-        typed: TypedRun | None = None
-        for record in run:
-            value, time = record.value, record.timestamp
-            try:
-                event = decode(value)  # a tombstone is a TypeError
-                label, x, name = event.label, event.features, event.id
-                taken = (
-                    bool(x)
-                    and self._is_plain_label(label, known)
-                    and event.weight is None
-                    and type(name) in PLAIN_IDS
-                    and len(value) <= event_bytes  # type: ignore[arg-type]  # decode has refused None
-                )
-                if taken and (event.timestamp is not None or time is None):
-                    time = seconds(event.timestamp, time)
-            except (*CANNOT_DECODE, EventError):
-                taken = False
-            if taken and (typed is None or list(x) != names):
-                if typed is not None:
-                    yield typed
-                names = list(x)
-                layout = self._layout(names)
-                typed = TypedRun(layout) if layout else None
-            if taken and typed is not None:
-                typed.records.append(record)
-                typed.ids.append(name)
-                typed.labels.append(label)
-                typed.times.append(time)
-                typed.values.extend(x.values())
-            else:
-                if typed is not None:
-                    yield typed
-                    typed = None
-                yield record
-        if typed is not None:
-            yield typed
+    def _found(self, run: Run, known: Collection[str], decode: Decode) -> "_Found":
+        labels = {f'"{label}"'.encode(): label for label in known if label in self._model.labels.slots}
+        found = _Found(run, self._limits.event_bytes)
+        for template in list(self._templates):
+            self._settle(found, template, labels)
+        names, tries = set(labels.values()), MOST_TRIES
+        for row in np.flatnonzero(found.scan.taken == UNTRIED).tolist():
+            if found.scan.taken[row] != UNTRIED:
+                continue  # by the template of an earlier one
+            found.scan.taken[row] = LEFT
+            features = self._decoded(found, row, names, decode)
+            if features and tries:
+                tries -= 1
+                if learned := self._templates.learned(found.documents[row], features):
+                    self._settle(found, learned, labels)
+        return found
 
-    def _whole(self, decode: Callable[[Any], Any], run: Sequence[Record], known: Collection[str]) -> TypedRun | None:
-        """Return all of the run if it is as plain as most are: the same as `_tried`, in a fraction of its time."""
-        documents, times = list(map(VALUE_OF, run)), list(map(TIME_OF, run))
-        try:
-            events = list(map(decode, documents))
-            ids, labels, weights, timestamps, features = (list(map(part, events)) for part in PARTS_OF)
-            names = list(features[0])
-            usual = (
-                weights.count(None) == timestamps.count(None) == len(run)
-                and list(chain.from_iterable(features)) == names * len(run)
-                and all(self._is_plain_label(label, known) for label in set(labels))
-                and max(map(len, documents)) <= self._limits.event_bytes
-                and set(map(type, ids)) <= PLAIN_IDS
-                and None not in times
-            )
-        except CANNOT_DECODE:
-            return None
-        layout = self._layout(names) if usual else None
+    def _settle(self, found: "_Found", template: Template, labels: Mapping[bytes, str]) -> None:
+        """Read the events of a template, and take those that can be."""
+        layout = self._layout(template.features)
         if layout is None:
-            return None
-        values = list(chain.from_iterable(map(dict.values, features)))
-        packed = array("d", pack(f"{len(values)}d", *values))  # a third of the time of array("d", values)
-        return TypedRun(layout, list(run), ids, labels, times, packed)
+            return
+        rows = found.scan.take(template, layout.least, LARGEST_NUMBER)
+        fits: Mask = np.ones(len(rows), np.bool_)
+        labelled = "label" in template.named
+        if labelled:
+            named = list(map(labels.get, found.scan.names("label", rows)))
+            found.labels[rows] = named
+            if None in named:
+                fits &= np.array(named) != None  # noqa: E711  # of each
+        if template.timed:
+            self._time(found, rows, fits, found.scan.values[rows, len(template.features)].tolist())
+        elif "timestamp" in template.named:
+            self._time(found, rows, fits, map(msgspec.json.decode, found.scan.names("timestamp", rows)))
+        elif None in found.times:
+            self._time(found, rows, fits, repeat(None))
+        if not fits.all():
+            rows = rows[fits]
+        found.take(layout, rows, labelled)
+        if "id" in template.named and (self._every_id or not labelled):
+            found.ids[rows] = np.fromiter(map(msgspec.Raw, found.scan.names("id", rows)), object, len(rows))
 
-    def _is_plain_label(self, label: object, known: Collection[str]) -> bool:
-        return label is None or (type(label) is str and label in known and label in self._model.labels.slots)
+    def _time(self, found: "_Found", rows: Ints, fits: Mask, said: Iterable[object]) -> None:
+        """Find the times of events that say `said`; what is refused does not fit."""
+        for at, (row, timestamp) in enumerate(zip(rows.tolist(), said, strict=False)):
+            try:
+                found.times[row] = self._seconds(timestamp, found.times[row])
+            except EventError:
+                fits[at] = False
 
-    def _layout(self, names: list[str]) -> Layout | None:
-        key = tuple(names)
-        if key not in self._layouts and len(names) <= self._limits.event_features:
+    def _decoded(self, found: "_Found", row: int, known: Collection[str], decode: Decode) -> list[str]:
+        """Take an event, decoded by type, if that can be done: return the names of its features."""
+        value, time = found.documents[row], found.times[row]
+        try:
+            event = decode(value)
+            names = list(event.features or ())
+            plain = (
+                (event.label is None or event.label in known) and event.weight is None and type(event.id) in PLAIN_IDS
+            )
+            if event.timestamp is not None or time is None:
+                time = self._seconds(event.timestamp, time)
+        except (*CANNOT_DECODE, EventError):
+            return []
+        layout = self._layout(tuple(names)) if plain and names else None
+        if layout is None:
+            return []
+        values = list(event.features.values())
+        if not all(layout.least <= value < LARGEST_NUMBER for value in values):
+            return []
+        found.take(layout, row, event.label is not None)
+        found.scan.values[row, : len(names)] = values
+        found.ids[row], found.labels[row], found.times[row] = event.id, event.label, time
+        return names
+
+    def _layout(self, names: tuple[str, ...]) -> Layout | None:
+        if names not in self._layouts and len(names) <= self._limits.event_features:
             if len(self._layouts) == MOST_LAYOUTS:
                 self._layouts.clear()
             if layout := layout_of(self._model, names):
-                self._layouts[key] = layout
-        return self._layouts.get(key)
+                self._layouts[names] = layout
+        return self._layouts.get(names)
 
 
-def _joined(parts: Iterable[Record | TypedRun]) -> Iterator[Record | TypedRun]:
-    """Yield the parts in order, runs of one layout that follow each other as one."""
-    held: TypedRun | None = None
-    for part in parts:
-        if isinstance(part, TypedRun) and held is not None and part.layout is held.layout:
-            held.extend(part)
-            continue
-        if held is not None:
-            yield held
-        held = part if isinstance(part, TypedRun) else None
-        if held is None:
-            yield part
-    if held is not None:
-        yield held
+class _Found:
+    """What has been taken of a run."""
+
+    def __init__(self, run: Run, event_bytes: int) -> None:
+        self.run = run
+        self.documents = [value or b"" for value in run.values]
+        self.scan = Scan(self.documents, event_bytes)
+        self.times = list(run.timestamps)
+        self.ids: Array = np.full(len(run), None)
+        self.labels: Array = np.full(len(run), None)
+        self._labelled = np.zeros(len(run), np.bool_)
+        self._numbers: dict[Layout, int] = {}
+        self._layouts = np.full(len(run), NONE)
+
+    def count(self) -> int:
+        """Return how many events have been taken."""
+        return int(np.count_nonzero(self._layouts != NONE))
+
+    def take(self, layout: Layout, rows: Ints | int, labelled: bool) -> None:
+        """Note that these events have been taken."""
+        self._labelled[rows] = labelled
+        self._layouts[rows] = self._numbers.setdefault(layout, len(self._numbers))
+        self.scan.widen(len(layout.slots))
+
+    def parts(self) -> Iterator[tuple[Run, Typed | None]]:
+        """Yield the run, cut where the layout changes."""
+        layouts = list(self._numbers)
+        cuts = np.flatnonzero(np.diff(self._layouts)) + 1
+        for start, stop in pairwise([0, *cuts.tolist(), len(self.run)]):
+            part, number = self.run.part(start, stop), self._layouts[start]
+            if number == NONE:
+                yield part, None
+                continue
+            layout = layouts[number]
+            yield (
+                part,
+                Typed(
+                    layout,
+                    self.ids[start:stop].tolist(),
+                    self.labels[start:stop].tolist(),
+                    self._labelled[start:stop],
+                    self.times[start:stop],
+                    self.scan.values[start:stop, : len(layout.slots)],
+                ),
+            )
 
 
-def _decoder(config: EventConfig) -> Callable[[Any], Any] | None:
+def _keys(config: EventConfig) -> dict[str, str]:
+    keys: dict[str, str | None] = {part: getattr(config, part) for part in PARTS}
+    return {part: key for part, key in keys.items() if key is not None}
+
+
+def _decoder(config: EventConfig) -> Decode | None:
     """Return what decodes an event whose features are all numbers, and raises one of CANNOT_DECODE for any other.
 
     Every key must be one that is looked for: of what is skipped nobody would know whether it is JSON. None if the
     configured paths are not plain keys.
     """
-    keys = {part: getattr(config, part) for part in PARTS}
-    present = {part: key for part, key in keys.items() if key is not None}
+    present = _keys(config)
     plain = all(key.isprintable() and not any(sign in key for sign in FORBIDDEN) for key in present.values())
     if not plain or len(set(present.values())) < len(present):
         return None
@@ -205,5 +243,5 @@ def _decoder(config: EventConfig) -> Callable[[Any], Any] | None:
     typed = msgspec.defstruct(
         "TypedEvent", fields, rename=present, forbid_unknown_fields=True, gc=False, namespace=absent
     )
-    decode: Callable[[Any], Any] = msgspec.json.Decoder(typed).decode
+    decode: Decode = msgspec.json.Decoder(typed).decode
     return decode

@@ -240,8 +240,7 @@ def test_single_rows_are_read_as_what_they_are_behind_a_matrix_and_in_the_batch_
     both = [{"b": 4.0, "a": 1.0}, {"a": 3.0}]
     for n, single in ((1, both), (40, []), (0, both), (90, both)):
         events = [{"a": float(i), "b": 3.0} for i in range(n)]
-        table = dense.table_of(layout, [value for x in events for value in x.values()])
-        assert table is not None
+        table = np.array([list(x.values()) for x in events], np.float64).reshape(n, 2)
         dense.append(rows, model, layout, table, [-1] * n, [None] * n)
         for x in single:
             rows.append(x)

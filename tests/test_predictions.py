@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnb.predictions import Answered, Explanation, Writer
-from streamnb.transport import Output, Partition, Record
+from streamnb.predictions import Answered, Explanation, Writer, sources
+from streamnb.transport import Output, Partition
 
 LOG = Partition("täglich%d", 3)
 ID, N_EVENTS, LATE, ACTUAL, KEY = range(5)
@@ -21,9 +21,9 @@ def answered(
     *rows: tuple[Any, ...], best: list[int], table: Any, explanations: Sequence[Explanation | None]
 ) -> Answered:
     """Rows of id, number of events learned, whether late, label, key."""
-    records = [Record(LOG, 17 + i, 18 + i, None, row[KEY], b"") for i, row in enumerate(rows)]
-    ids, n_events, late, actual = ([row[column] for row in rows] for column in range(4))
-    return Answered(records, ids, actual, late, best, np.array(table), n_events, explanations)
+    ids, n_events, late, actual, keys = ([row[column] for row in rows] for column in range(5))
+    where = list(sources(LOG, range(17, 17 + len(rows))))
+    return Answered(keys, where, ids, actual, late, best, np.array(table), n_events, explanations)
 
 
 def one(

@@ -14,7 +14,7 @@ from streamnb.config import load
 from streamnb.learners import dense
 from streamnb.ledger import Watermarks
 from streamnb.processing import Answers, Processor
-from streamnb.transport import Partition, Record, Role
+from streamnb.transport import Partition, Record, Role, runs_of
 
 LOG, OTHER, QUESTIONS = Partition("log", 0), Partition("log", 1), Partition("questions", 0)
 ROLES: dict[str, Role] = {"log": "labelled", "questions": "unlabelled"}
@@ -127,7 +127,7 @@ def worked(one: Processor, given: list[list[Record]], marks: Watermarks) -> Any:
     """Everything that is left of the records, once they have been processed in these batches and answered again."""
     partition, end = given[-1][-1].partition, given[-1][-1].next_offset
     again = Watermarks({LOG: end}, {partition: 0}, {partition: end // 2})
-    answers = [one.process(batch, ROLES, due) for due in (marks, again) for batch in given]
+    answers = [one.process(runs_of(batch), ROLES, due) for due in (marks, again) for batch in given]
     return total(answers), one.model.to_bytes(), one.scores.to_dict(), one.class_sets()
 
 
@@ -200,7 +200,7 @@ def test_plain_numbers_are_appended_as_a_matrix(model: dict[str, Any], monkeypat
     events = [event(dict.fromkeys(names, i), [None, "x", "y"][i % 3]) for i in range(1, 41)]
     records = [Record(LOG, i, i + 1, 1.7e9, None, value) for i, value in enumerate(events)]
     for batch in (records[:6], records[6:12], records[12:]):
-        one.process(batch, ROLES, Watermarks({LOG: 0}, {LOG: 0}, {}))
+        one.process(runs_of(batch), ROLES, Watermarks({LOG: 0}, {LOG: 0}, {}))
     assert sum(appended) >= 28
 
 

@@ -18,9 +18,12 @@ LEAST = {"gaussian": -LARGEST_NUMBER, "counts": 0.0, "complement": 0.0}
 """The least number that each kind of block takes as it is; the largest is that of all."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Layout:
-    """Where a model's one block keeps these features, all of which it knows. Valid until names are forgotten."""
+    """Where a model's one block keeps these features, all of which it knows. Valid until names are forgotten.
+
+    Numbers from `least` to below LARGEST_NUMBER are taken as they are; any other might be refused.
+    """
 
     block: Block
     slots: Ints
@@ -42,13 +45,6 @@ def layout_of(model: Model, names: Sequence[str]) -> Layout | None:
             return None
         found = Layout(block, np.array(slots, np.int64), LEAST[block.kind])
     return found
-
-
-def table_of(layout: Layout, values: Sequence[float]) -> Floats | None:
-    """Return the events' values, one event after another, as a matrix; None if any might be refused."""
-    table = np.array(values, np.float64)
-    fits = (table >= layout.least) & (table < LARGEST_NUMBER)
-    return table.reshape(-1, len(layout.slots)) if fits.all() else None
 
 
 def append(

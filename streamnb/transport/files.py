@@ -25,7 +25,7 @@ import msgspec
 
 from streamnb.config import FilesConfig, OutputConfig
 from streamnb.errors import ConfigError, DutyLost, InputFileError, OutputClosed, StreamnbError
-from streamnb.transport import Batch, Committed, Duty, Extent, Output, Partition, Record
+from streamnb.transport import Batch, Committed, Duty, Extent, Output, Partition, Record, runs_of
 from streamnb.transport import Sink as SinkName
 from streamnb.transport.inputs import CHUNK_BYTES, Input, InputFile, InputStream
 from streamnb.transport.lines import Lines
@@ -240,7 +240,7 @@ class FilesTransport:
         position = records[-1].next_offset if self._waiting else self._lines.offset
         moved = {self._partition: position} if position != self._told else {}
         self._told = position
-        return Batch(records, moved, finished=self._ended)
+        return Batch(runs_of(records), moved, finished=self._ended)
 
     def _append(self, data: Mapping[SinkName, bytes]) -> None:
         begun: list[Sink] = []

@@ -14,7 +14,7 @@ from streamnb.bench.timing import Effort, Spread, Task, measure
 from streamnb.config import Config, load
 from streamnb.ledger import Watermarks
 from streamnb.processing import Processor
-from streamnb.transport import Partition, Record
+from streamnb.transport import Partition, Record, Run, runs_of
 
 LIMIT = 2_000
 FULL = Effort(chunk_seconds=0.01, seconds=1.0, most_repeats=25)
@@ -35,19 +35,19 @@ def processor(stream: Stream) -> Processor:
     return Processor(_config(stream), "bench")
 
 
-def records(values: Sequence[bytes]) -> list[Record]:
+def batch(values: Sequence[bytes]) -> list[Run]:
     """Return these events as a batch's records."""
-    return [Record(LOG, i, i + 1, 1.7e9, b"%d" % i, value, ()) for i, value in enumerate(values)]
+    return runs_of(Record(LOG, i, i + 1, 1.7e9, b"%d" % i, value, ()) for i, value in enumerate(values))
 
 
 def learning_rate(stream: Stream, values: Sequence[bytes]) -> float:
     """Return how many labelled events a second are decoded, predicted and learned."""
     work, marks = processor(stream), Watermarks({LOG: 0}, {}, {})
-    batches = [records(values[at : at + LIMIT]) for at in range(0, len(values), LIMIT)]
+    batches = [batch(values[at : at + LIMIT]) for at in range(0, len(values), LIMIT)]
     work.process(batches[0], {"events": "labelled"}, marks)
     begun = time.thread_time()
-    for batch in batches:
-        work.process(batch, {"events": "labelled"}, marks)
+    for events in batches:
+        work.process(events, {"events": "labelled"}, marks)
     return len(values) / (time.thread_time() - begun)
 
 
@@ -59,9 +59,9 @@ def _config(stream: Stream) -> Config:
 def _work(stream: Stream, n: int) -> Task:
     work = processor(stream)
     roles, marks = {"events": "labelled"}, Watermarks({LOG: 0}, {LOG: 0}, {})
-    work.process(records([value for _, value in stream.taught()]), roles, marks)  # type: ignore[arg-type]
-    batch = records([value for _, value in stream.events(n, 3)])
-    return Task(lambda _: work.process(batch, roles, marks), n, whole=True)  # type: ignore[arg-type]
+    work.process(batch([value for _, value in stream.taught()]), roles, marks)  # type: ignore[arg-type]
+    events = batch([value for _, value in stream.events(n, 3)])
+    return Task(lambda _: work.process(events, roles, marks), n, whole=True)  # type: ignore[arg-type]
 
 
 def _files(stream: Stream, n: int, few: int, daemon: Sequence[str]) -> Result:

@@ -1,6 +1,8 @@
 """Which partition each answer goes to, and whether it fits there."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, groupby, repeat
+from operator import attrgetter
 from typing import NamedTuple
 
 from kafka.partitioner.default import murmur2
@@ -12,6 +14,8 @@ ANY = -1
 """The partition of a record whose key is left to the client to place, by the same hash."""
 RECORD_BYTES = 128
 HEADER_BYTES = 16
+
+SINK_OF = attrgetter("sink")
 
 
 class Addressed(NamedTuple):
@@ -56,18 +60,38 @@ class Router:
     def addressed(self, outputs: Sequence[Output]) -> list[Addressed]:
         """Raise OutputTooLarge, before anything is sent, for an output that its topic does not take."""
         self._turn += 1
-        targets, place, make = self._targets, self._place, tuple.__new__  # half the time of calling Addressed
         found: list[Addressed] = []
-        for output in outputs:
-            sink, key, value, headers = output
-            topic, partitions, largest = targets[sink]
-            size = size_of(output)
-            if size > largest:
-                said = f"{topic}: an output of {size} bytes, the topic takes {largest}"
-                raise OutputTooLarge(said, len(found))
-            if key is not None and len(partitions) > 1:
-                partition = place(key, partitions)
-            else:
-                partition = partitions[self._turn % len(partitions)]
-            found.append(make(Addressed, (topic, partition, key, value, list(headers))))
+        for sink, stretch in groupby(outputs, SINK_OF):
+            found += self._to(self._targets[sink], list(stretch), len(found))
         return found
+
+    def _to(self, target: Target, outputs: Sequence[Output], before: int) -> Iterator[Addressed]:
+        topic, partitions, largest = target
+        _, keys, values, headers = zip(*outputs, strict=True)
+        if _bound(keys, values, headers) > largest:
+            sizes = map(size_of, outputs)
+            if too_large := next(((i, size) for i, size in enumerate(sizes) if size > largest), None):
+                index, size = too_large
+                said = f"{topic}: an output of {size} bytes, the topic takes {largest}"
+                raise OutputTooLarge(said, before + index)
+        fallback, place = partitions[self._turn % len(partitions)], self._place
+        where = (
+            [fallback if key is None else place(key, partitions) for key in keys]
+            if len(partitions) > 1
+            else repeat(fallback)
+        )
+        columns = zip(repeat(topic), where, keys, values, map(list, headers))
+        return map(tuple.__new__, repeat(Addressed), columns)  # half the time of calling Addressed
+
+
+def _bound(
+    keys: Iterable[bytes | None],
+    values: Iterable[bytes | None],
+    headers: Sequence[Sequence[tuple[str, bytes]]],
+) -> int:
+    """Bytes that no record of these columns takes more than: a fifth of the time of asking `size_of` for each."""
+    pairs = list(chain.from_iterable(headers))
+    names = max((len(name.encode()) for name in {name for name, _ in pairs}), default=0)
+    contents = max((len(content) for _, content in pairs), default=0)
+    most = max(map(len, headers)) * (names + contents + HEADER_BYTES)
+    return RECORD_BYTES + most + sum(max(map(len, filter(None, column)), default=0) for column in (keys, values))

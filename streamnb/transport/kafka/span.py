@@ -35,7 +35,7 @@ def records_between(
         deadline = time.monotonic() + kafka.start_timeout
         while any(positions[partition] < end[partition] for partition in positions):
             batch = reader.poll(POLL_SECONDS, POLL_RECORDS)
-            if batch.records or batch.positions:
+            if batch.runs or batch.positions:
                 deadline = time.monotonic() + kafka.start_timeout
             elif time.monotonic() > deadline:
                 left = ", ".join(f"{p} at {at} of {end[p]}" for p, at in positions.items() if at < end[p])
