@@ -9,6 +9,7 @@ import functools
 import math
 import re
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Concatenate, Literal, ParamSpec, get_args
@@ -54,6 +55,14 @@ class _Buckets:
         places = np.searchsorted(bounds, good)  # of the first bound that is not below
         more = np.cumsum(np.bincount(places, minlength=len(self.counts))).tolist()
         return _Buckets(tuple(map(sum, zip(self.counts, more, strict=True))), self.total + float(good.sum()))
+
+    def observed_one(self, value: float, bounds: tuple[float, ...]) -> "_Buckets":
+        number = _number(value)
+        if not number < HUGE:
+            return self
+        good = max(0.0, number)
+        below = bisect_left(bounds, good)
+        return _Buckets((*self.counts[:below], *[n + 1 for n in self.counts[below:]]), self.total + good)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,10 +174,11 @@ class Metrics:
         counts["unseen_features_total",] = step.unseen_features
         handled = sum(_growth(0.0, n) for n in step.events.values())
         picture = _counted(self._picture, counts)
-        if step.ages:
-            picture = _observed(picture, {"event_age_seconds": step.ages})
         if handled:
-            picture = _observed(picture, {"step_seconds": [step.seconds], "step_events": [handled]})
+            picture = _observed(picture, {"step_seconds": step.seconds, "step_events": handled})
+        if step.ages:
+            ages = picture.histograms["event_age_seconds"].observed(step.ages, FAMILIES["event_age_seconds"].bounds)
+            picture = replace(picture, histograms={**picture.histograms, "event_age_seconds": ages})
         if step.published:
             classes = {label: (0.0, 0.0, 0.0, _growth(0.0, n)) for label, n in step.published.items()}
             picture = replace(picture, classes=_added(picture.classes, classes))
@@ -179,7 +189,7 @@ class Metrics:
         picture = _counted(self._picture, {("transactions_total", outcome): 1})
         if outcome == "committed":
             picture = _told(picture, {"last_commit_timestamp_seconds": self._clock()})
-        self._picture = _observed(picture, {"transaction_seconds": [seconds]})
+        self._picture = _observed(picture, {"transaction_seconds": seconds})
 
     @_never_raising
     def rebalanced(self, kind: Literal["assigned", "revoked"]) -> None:
@@ -189,7 +199,7 @@ class Metrics:
     def snapshot(self, outcome: Literal["ok", "failed", "damaged"], seconds: float, size: int) -> None:
         picture = _counted(self._picture, {("snapshots_total", outcome): 1})
         if outcome == "ok":
-            picture = _observed(picture, {"snapshot_seconds": [seconds]})
+            picture = _observed(picture, {"snapshot_seconds": seconds})
             picture = _told(picture, {"snapshot_bytes": size, "snapshot_timestamp_seconds": self._clock()})
         self._picture = picture
 
@@ -263,8 +273,9 @@ def _counted(picture: _Picture, increments: Mapping[Key, float]) -> _Picture:
     return replace(picture, counters=counters)
 
 
-def _observed(picture: _Picture, values: Mapping[str, Sequence[float]]) -> _Picture:
-    new = {name: picture.histograms[name].observed(v, FAMILIES[name].bounds) for name, v in values.items()}
+def _observed(picture: _Picture, values: Mapping[str, float]) -> _Picture:
+    """Add one value to each of these histograms."""
+    new = {name: picture.histograms[name].observed_one(v, FAMILIES[name].bounds) for name, v in values.items()}
     return replace(picture, histograms={**picture.histograms, **new})
 
 

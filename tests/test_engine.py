@@ -82,3 +82,16 @@ def test_batches_that_take_long_are_followed_by_smaller_ones_down_to_a_single_ev
     ticks = itertools.count()
     sizes = sizes_of_batches(tmp_path, 200, lambda: float(next(ticks)))
     assert sizes == [100, round(100 * STEP_SECONDS), *[1] * (len(sizes) - 2)]
+
+
+def test_every_labelled_event_that_is_counted_is_counted_as_scored_by_the_end(tmp_path: Path) -> None:
+    config = config_of(tmp_path, 2300)
+    metrics = Metrics(config.app, "a", "1")
+    transport = FilesTransport(config.files, config.output, event_bytes=1000)
+    Engine(config, transport, store_of(config, metrics), metrics).run()
+    lines = metrics.exposition()[0].decode().splitlines()
+    assert {
+        'streamnb_events_total{outcome="ok",role="labelled"} 2300.0',
+        "streamnb_evaluated_total 2300.0",
+        'streamnb_class_evaluated_total{class="x"} 2300.0',
+    } <= set(lines)

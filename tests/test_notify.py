@@ -1,11 +1,13 @@
 """The supervisor hears what the daemon says, and the daemon never suffers from a supervisor that does not listen."""
 
 import socket
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from streamnb.cli.supervision import Supervision
 from streamnb.notify import notify, watchdog_interval
 
 
@@ -37,6 +39,10 @@ def test_each_message_is_one_datagram(supervisor: tuple[socket.socket, str]) -> 
 )
 def test_without_a_listener_nothing_is_sent_and_nothing_is_raised(place: str | None) -> None:
     assert not notify("READY=1", {} if place is None else {"NOTIFY_SOCKET": place})
+
+
+def test_where_no_supervisor_asks_nobody_looks_at_the_daemon() -> None:
+    Supervision({}, lambda: None, lambda: 0.0, done=threading.Event()).run()
 
 
 def test_a_supervisor_that_reads_nothing_does_not_stop_the_daemon(supervisor: tuple[socket.socket, str]) -> None:
