@@ -51,10 +51,12 @@ def test_every_double_of_usual_size_is_taken_as_it_is_printed(size: float, negat
     assert number(repr(value)) == (value, len(repr(value)))
 
 
-def test_doubles_of_all_magnitudes_are_read_to_the_last_bit() -> None:
+def test_decimals_of_all_magnitudes_are_rounded_in_the_last_bit() -> None:
     random = np.random.default_rng(0)
-    for value in (random.normal(size=50_000) * 10.0 ** random.integers(-40, 40, 50_000)).tolist():
-        assert number(repr(value))[0] == value
+    found = zip(random.integers(2**53, 2**63, 50_000).tolist(), random.integers(-64, 64, 50_000).tolist(), strict=True)
+    for digits, power in found:
+        text = f"{digits}e{power}"
+        assert number(text)[0] == float(text)
 
 
 @pytest.mark.parametrize(
