@@ -251,7 +251,7 @@ class MixedNB(Model):
 
     def encode(self, x: Any) -> list[Entries]:
         pairs: dict[str, list[tuple[Any, Any]]] = {"gaussian": [], "categorical": [], "bernoulli": [], "counts": []}
-        texts: list[tuple[Any, Mapping[Any, int]]] = []
+        texts: list[tuple[Any, str | dict[str, int]]] = []
         kinds = self._kinds
         for name, value in as_items(x):
             if type(name) is not str:
@@ -269,15 +269,18 @@ class MixedNB(Model):
                     continue
                 if not isinstance(value, str):
                     raise refusal("text", name, value, "strings (missing: absent or None)")
-                texts.append((name, self._tokenizers[name].counts(value)))
+                texts.append((name, value))
             else:
                 pairs[kind].append((name, value))
         parts: list[Entries] = []
         for block in self.blocks:
             part = block.encode(pairs[block.kind])
             if block is self._counts:
-                for name, tokens in texts:
-                    self._counts.add_tokens(part, name, tokens)
+                for name, text in texts:
+                    if isinstance(text, str):
+                        self._counts.add_text(part, name, self._tokenizers[name], text)
+                    else:
+                        self._counts.add_tokens(part, name, text)
             parts.append(part)
         return parts
 

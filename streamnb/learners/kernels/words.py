@@ -1,0 +1,240 @@
+"""Words and their slots in an open-addressed table (linear probing; Knuth 1973), and texts cut up by it.
+
+No Python object is made per word, and what all words of a text need is asked for before the first is looked up.
+`table[0, place]` is 0 where no word is, or a word's mark (32 bits of its hash) above the byte of its record + 1;
+`records` are a slot, the word's bytes and a 0 each. Words are UTF-8, never empty, and compared whole.
+"""
+
+from typing import Any
+
+import numpy as np
+
+from streamnb.learners.kernels.fetching import fetch
+from streamnb.learners.kernels.jit import inlined, jit
+from streamnb.learners.kernels.types import Array, Ints
+
+HALF = 32
+LOW = (1 << HALF) - 1
+SLOT_BYTES = 4
+START, STOP, MARK, PLACE = range(4)
+WORD_FIELDS = 4
+SHORTEST = 2
+"""Characters of a word, as scikit-learn has it."""
+MULTIPLIER = 0x9E3779B97F4A7C15 - (1 << 64)
+CONTINUED, CONTINUATION = 0xC0, 0x80
+"""The bits that say that a byte of UTF-8 does not begin a character, and what they are then."""
+
+
+def _spelled() -> Array:
+    """What each byte of a text is in a word, 0 if it is in none. Those above 127 are parts of letters."""
+    spelled = np.zeros(256, np.uint8)
+    for byte in range(256):
+        if byte >= 128 or chr(byte).isalnum() or chr(byte) == "_":
+            spelled[byte] = byte if byte >= 128 else ord(chr(byte).lower())
+    return spelled
+
+
+SPELLED = _spelled()
+
+
+@inlined
+def hashed(held: int, byte: Any) -> int:
+    """Return the hash of a word that is one byte longer."""
+    return int((held ^ np.int64(byte)) * MULTIPLIER)
+
+
+@inlined
+def mark_of(held: int) -> int:
+    """Return the half of a hash that all its bytes had a part in."""
+    return (held >> HALF) & LOW
+
+
+@inlined
+def home(mark: int, n_places: int) -> int:
+    """Return where a word is looked for first: marks are spread over a table of any length (Lemire 2019)."""
+    return (mark * n_places) >> HALF
+
+
+@inlined
+def alike(table: Array, place: int, mark: int) -> int:
+    """Return the first place from here on that has this mark, or nothing."""
+    n_places = table.shape[1]
+    while table[0, place] != 0 and mark_of(table[0, place]) != mark:
+        place += 1
+        if place == n_places:
+            place = 0
+    return place
+
+
+@inlined
+def record_at(table: Array, place: int) -> int:
+    """Return where the word of this place has its record."""
+    return int(table[0, place] & LOW) - 1
+
+
+@inlined
+def enter(table: Array, mark: int, entry: int) -> None:
+    """Put an entry into the first free place."""
+    place = home(mark, table.shape[1])
+    while table[0, place] != 0:
+        place += 1
+        if place == table.shape[1]:
+            place = 0
+    table[0, place] = entry
+
+
+@jit
+def move(table: Array, larger: Array) -> None:
+    """Enter all words in another table."""
+    for place in range(table.shape[1]):
+        entry = table[0, place]
+        if entry != 0:
+            enter(larger, mark_of(entry), entry)
+
+
+@jit
+def add(table: Array, records: Array, used: int, seed: int, text: Array, n_bytes: int, slots: Ints) -> int:
+    """Enter new words, `text` with a 0 after each, in these slots; return how much of the records is used then.
+
+    There must be room. -1 if there are not as many words as slots.
+    """
+    n = 0
+    held = seed
+    start = used
+    used += SLOT_BYTES
+    for i in range(n_bytes):
+        byte = text[i]
+        records[0, used] = byte
+        used += 1
+        if byte != 0:
+            held = hashed(held, byte)
+            continue
+        if n == len(slots):
+            return -1
+        for b in range(SLOT_BYTES):
+            records[0, start + b] = (slots[n] >> (8 * b)) & 255
+        mark = mark_of(held)
+        enter(table, mark, (mark << HALF) | (start + 1))
+        n += 1
+        held = seed
+        start = used
+        used += SLOT_BYTES
+    return start if n == len(slots) else -1
+
+
+@inlined
+def same(text: Array, start: int, other: int, n: int) -> bool:
+    """Whether the text holds the same bytes at both places."""
+    i = 0
+    while i < n and text[start + i] == text[other + i]:
+        i += 1
+    return i == n
+
+
+@inlined
+def is_word(records: Array, record: int, text: Array, start: int, stop: int) -> bool:
+    """Whether a record is of this word."""
+    at = record + SLOT_BYTES - start
+    i = start
+    while i < stop and records[0, at + i] == text[i]:  # not where the record ends, since no word has a 0
+        i += 1
+    return i == stop and bool(records[0, at + i] == 0)
+
+
+@inlined
+def most_words(n_bytes: int) -> int:
+    """Return how many words a text of so many bytes can have."""
+    return n_bytes // (SHORTEST + 1) + 1
+
+
+@inlined
+def places_for(n_bytes: int) -> int:
+    """Return a power of two that is at least twice as many as the words of a text of so many bytes."""
+    n_places = 2
+    while n_places < 2 * most_words(n_bytes):
+        n_places *= 2
+    return n_places
+
+
+@inlined
+def slot_of(records: Array, record: int) -> int:
+    """Return the slot of a record's word."""
+    slot = np.int64(0)
+    for b in range(SLOT_BYTES):
+        slot |= np.int64(records[0, record + b]) << (8 * b)
+    return int(slot)
+
+
+@inlined
+def cut(text: Array, n_bytes: int, seed: int, table: Array, words: Ints, met: Array, counts: Ints) -> int:
+    """List the different words of a text in the order in which they come, lower-cased in place; return how many.
+
+    `met` is room for a table of those listed.
+    """
+    n = 0
+    n_places = places_for(n_bytes)
+    mask = n_places - 1
+    met[:n_places] = 0
+    start = 0
+    characters = 0
+    held = seed
+    for i in range(n_bytes + 1):
+        byte = SPELLED[text[i]] if i < n_bytes else 0
+        if byte != 0:
+            text[i] = byte
+            held = hashed(held, byte)
+            characters += (byte & CONTINUED) != CONTINUATION
+            continue
+        if characters >= SHORTEST:
+            mark = mark_of(held)
+            at = mark & mask
+            while met[at] != 0:
+                word = met[at] - 1
+                first = words[word, START]
+                length = words[word, STOP] - first
+                if words[word, MARK] == mark and length == i - start and same(text, first, start, length):
+                    counts[word] += 1
+                    break
+                at = (at + 1) & mask
+            else:
+                place = home(mark, table.shape[1])
+                fetch(table, 0, place)
+                words[n, START], words[n, STOP], words[n, MARK], words[n, PLACE] = start, i, mark, place
+                counts[n] = 1
+                n += 1
+                met[at] = n
+        start = i + 1
+        characters = 0
+        held = seed
+    return n
+
+
+@jit
+def find(
+    text: Array,
+    n_bytes: int,
+    seed: int,
+    table: Array,
+    records: Array,
+    words: Ints,
+    met: Array,
+    slots: Ints,
+    counts: Ints,
+) -> int:
+    """Cut a text; set each word's slot (-1: it is not there) and how often it comes; return how many there are."""
+    n = cut(text, n_bytes, seed, table, words, met, counts)
+    for word in range(n):
+        place = alike(table, words[word, PLACE], words[word, MARK])
+        words[word, PLACE] = place
+        fetch(records, 0, record_at(table, place))
+    for word in range(n):
+        place = words[word, PLACE]
+        slot = -1
+        while slot < 0 and table[0, place] != 0:
+            record = record_at(table, place)
+            if is_word(records, record, text, words[word, START], words[word, STOP]):
+                slot = slot_of(records, record)
+            else:
+                place = alike(table, (place + 1) % table.shape[1], words[word, MARK])
+        slots[word] = slot
+    return n

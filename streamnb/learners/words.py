@@ -1,0 +1,104 @@
+"""The words of text features, where a kernel finds them: a cache of the dictionaries that hold names and slots."""
+
+import re
+from itertools import islice
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from streamnb.learners.kernels import words as kernel
+from streamnb.learners.kernels.types import Array, Ints
+from streamnb.learners.kernels.words import SLOT_BYTES, START, STOP, WORD_FIELDS, most_words, places_for
+from streamnb.learners.tables import grown
+
+FIRST_PLACES = 64
+MOST_FULL = 0.8
+"""Of the places of a table, before it grows by `GROWTH`."""
+GROWTH = 1.25
+SEED = hash("words of a text")
+"""As Python's own: another one in every process, so that nobody can choose words that all have one place."""
+LONGEST = 1 << 16
+"""Bytes of a text that is cut here: room for it is kept."""
+_NO_WORDS = re.compile(r"\W+")
+
+
+class Found(NamedTuple):
+    """The different words of a text, in the order in which they come."""
+
+    slots: list[int]
+    """-1 for those that are not known."""
+    counts: list[int]
+    """How often each comes."""
+    unknown: list[tuple[int, str]]
+    """Which are not known."""
+
+
+class Words:
+    """The words of one text feature. It follows a dictionary, `known`, that words are only added to."""
+
+    def __init__(self) -> None:
+        self._table: Ints = np.zeros((1, FIRST_PLACES), np.int64)
+        self._records: Array = np.zeros((1, FIRST_PLACES), np.uint8)
+        self._n = 0
+        self._used = 0
+        self._strange = False
+        self._hold(0)
+
+    def _follow(self, known: dict[Any, int]) -> bool:
+        """Take up the words added last. False for ever if one of them is none."""
+        n = len(known) - self._n
+        if n == 0 or self._strange:
+            return not self._strange
+        self._strange = True
+        added = list(islice(reversed(known), n))
+        slots = np.fromiter(map(known.__getitem__, added), np.int64, n)
+        try:
+            text = "\0".join(added).encode() + b"\0"
+        except (TypeError, UnicodeEncodeError):
+            return False
+        need = self._used + len(text) + SLOT_BYTES * (n + 1)
+        if need > kernel.LOW:
+            return False
+        self._records = grown(self._records, [1, need])
+        if len(known) > MOST_FULL * self._table.shape[1]:
+            larger = np.zeros((1, int(len(known) / MOST_FULL * GROWTH)), np.int64)
+            kernel.move(self._table, larger)
+            self._table = larger
+        used = kernel.add(
+            self._table, self._records, self._used, SEED, np.frombuffer(bytearray(text), np.uint8), len(text), slots
+        )
+        if used < 0:
+            return False
+        self._n, self._used = len(known), used
+        self._strange = False
+        return True
+
+    def _hold(self, n_bytes: int) -> None:
+        """Make room for a text."""
+        self._room = n_bytes
+        most = most_words(n_bytes)
+        self._for_text = bytearray(n_bytes)
+        self._text = np.frombuffer(self._for_text, np.uint8)
+        self._words: Ints = np.empty((most, WORD_FIELDS), np.int64)
+        self._slots, self._counts = np.empty((2, most), np.int64)
+        self._met: Array = np.empty(places_for(n_bytes), np.int32)
+
+    def find(self, known: dict[Any, int], text: str) -> Found | None:
+        """Return the words of a text; None if it is too long, or if `known` holds what is no word."""
+        spelled = (text if text.isascii() else _NO_WORDS.sub(" ", text.lower())).encode()
+        n_bytes = len(spelled)
+        if n_bytes > LONGEST or not self._follow(known):
+            return None
+        if n_bytes > self._room:
+            self._hold(min(2 * n_bytes, LONGEST))
+        self._for_text[:n_bytes] = spelled
+        n = kernel.find(
+            self._text, n_bytes, SEED, self._table, self._records, self._words, self._met, self._slots, self._counts
+        )
+        slots = self._slots[:n].tolist()
+        unknown: list[tuple[int, str]] = []
+        if -1 in slots:
+            for word in np.flatnonzero(self._slots[:n] < 0).tolist():
+                start, stop = self._words[word, START], self._words[word, STOP]
+                unknown.append((word, self._for_text[start:stop].decode()))
+        return Found(slots, self._counts[:n].tolist(), unknown)
