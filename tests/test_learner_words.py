@@ -50,7 +50,8 @@ def test_a_text_says_what_the_list_of_its_tokens_says_bit_for_bit(steps: list[tu
         for words in (text, asked, text.upper()):
             listed = {"t": tokens(words), "u": tokens(words)}
             for ours, theirs in ((model, other), outgrown):
-                assert ours.joint_log_likelihood_one({"t": words, "u": words}) == theirs.joint_log_likelihood_one(listed)
+                found = ours.joint_log_likelihood_one({"t": words, "u": words})
+                assert found == theirs.joint_log_likelihood_one(listed)
     assert model.features == other.features
 
 
