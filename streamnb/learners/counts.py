@@ -54,6 +54,7 @@ class CountsBlock(VocabularyBlock):
         self.slots_of: list[dict[Any, int]] = [{}]
         self.words: dict[int, Words] = {}
         """Of the groups that are texts."""
+        self._for_text = Buffer()
         self.strings = True
         self.tokens: list[Any] = []
         self.order = Order()
@@ -91,20 +92,36 @@ class CountsBlock(VocabularyBlock):
             values.append(value)
         return slots, [0] * len(slots), values, unknown
 
+    def write_text(self, buffer: Buffer, before: int, group: Any, text: str) -> int:
+        """Write the counted words of a text behind the entries `before` after the last row of a batch.
+
+        Return how many entries there are then; -1, and `encode` is due, if a word is not known.
+        """
+        g = self.names.slots.get(group, -1)
+        if g < 0:
+            return -1
+        n, unknown = self._words_of(g).write(self.slots_of[g], text, buffer, before, g)
+        return -1 if n < 0 or unknown else before + n
+
     def add_text(self, entries: Entries, group: Any, tokenizer: Tokenizer, text: str) -> None:
         """Append the counted tokens of a text to an event's entries."""
         g = self.names.slots.get(group, -1)
-        found = None
+        n = -1
         if g >= 0 and tokenizer.takes_words:
-            words = self.words.get(g)
-            if words is None:
-                words = self.words[g] = Words()
-            found = words.find(self.slots_of[g], text)
-        if found is None:
+            words, buffer = self._words_of(g), self._for_text
+            n, _ = words.write(self.slots_of[g], text, buffer, 0, g)
+        if n < 0:
             self.add_tokens(entries, group, tokenizer.counts(text))
         else:
-            unknown = [(word, group, token) for word, token in found.unknown]
-            _append(entries, g, found.slots, found.counts, unknown)
+            slots = buffer.slots[:n].tolist()
+            unknown = [(i, group, words.word(i)) for i, slot in enumerate(slots) if slot < 0]
+            _append(entries, g, slots, buffer.values[:n].tolist(), unknown)
+
+    def _words_of(self, group: int) -> Words:
+        words = self.words.get(group)
+        if words is None:
+            words = self.words[group] = Words()
+        return words
 
     def add_tokens(self, entries: Entries, group: Any, tokens: Mapping[Any, int]) -> None:
         """The same with tokens that are counted already."""
@@ -324,7 +341,7 @@ class CountsBlock(VocabularyBlock):
     def copy(self) -> Self:
         """Leave out the words, which are found again when they are needed."""
         twin = super().copy()
-        twin.words = {}
+        twin.words, twin._for_text = {}, Buffer()
         return twin
 
     def names_of(self, entries: Entries) -> list[Any]:

@@ -2,14 +2,14 @@
 
 import re
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from streamnb.learners.kernels import words as kernel
 from streamnb.learners.kernels.types import Array, Ints
 from streamnb.learners.kernels.words import SLOT_BYTES, START, STOP, WORD_FIELDS, most_words, places_for
-from streamnb.learners.tables import grown
+from streamnb.learners.tables import Buffer, grown
 
 FIRST_PLACES = 64
 MOST_FULL = 0.8
@@ -20,17 +20,6 @@ SEED = hash("words of a text")
 LONGEST = 1 << 16
 """Bytes of a text that is cut here: room for it is kept."""
 _NO_WORDS = re.compile(r"\W+")
-
-
-class Found(NamedTuple):
-    """The different words of a text, in the order in which they come."""
-
-    slots: list[int]
-    """-1 for those that are not known."""
-    counts: list[int]
-    """How often each comes."""
-    unknown: list[tuple[int, str]]
-    """Which are not known."""
 
 
 class Words:
@@ -75,30 +64,30 @@ class Words:
 
     def _hold(self, n_bytes: int) -> None:
         """Make room for a text."""
-        self._room = n_bytes
-        most = most_words(n_bytes)
         self._for_text = bytearray(n_bytes)
         self._text = np.frombuffer(self._for_text, np.uint8)
-        self._words: Ints = np.empty((most, WORD_FIELDS), np.int64)
-        self._slots, self._counts = np.empty((2, most), np.int64)
+        self._words: Ints = np.empty((most_words(n_bytes), WORD_FIELDS), np.int64)
         self._met: Array = np.empty(places_for(n_bytes), np.int32)
 
-    def find(self, known: dict[Any, int], text: str) -> Found | None:
-        """Return the words of a text; None if it is too long, or if `known` holds what is no word."""
+    def write(self, known: dict[Any, int], text: str, buffer: Buffer, before: int, group: int) -> tuple[int, int]:
+        """Write the different words of a text, as they come, behind the entries `before` after the last row of a batch.
+
+        Return how many there are, and how many of these are not known: slot -1. (-1, 0), and nothing is written, if
+        the text is too long, or if `known` holds what is no word.
+        """
         spelled = (text if text.isascii() else _NO_WORDS.sub(" ", text.lower())).encode()
         n_bytes = len(spelled)
         if n_bytes > LONGEST or not self._follow(known):
-            return None
-        if n_bytes > self._room:
+            return -1, 0
+        if n_bytes > len(self._for_text):
             self._hold(min(2 * n_bytes, LONGEST))
         self._for_text[:n_bytes] = spelled
-        n = kernel.find(
-            self._text, n_bytes, SEED, self._table, self._records, self._words, self._met, self._slots, self._counts
-        )
-        slots = self._slots[:n].tolist()
-        unknown: list[tuple[int, str]] = []
-        if -1 in slots:
-            for word in np.flatnonzero(self._slots[:n] < 0).tolist():
-                start, stop = self._words[word, START], self._words[word, STOP]
-                unknown.append((word, self._for_text[start:stop].decode()))
-        return Found(slots, self._counts[:n].tolist(), unknown)
+        buffer.room(before + most_words(n_bytes))
+        return kernel.find(
+            self._text, n_bytes, SEED, self._table, self._records, self._words, self._met,
+            buffer.slots, buffer.extras, buffer.values, buffer.used + before, group,
+        )  # fmt: skip
+
+    def word(self, place: int) -> str:
+        """Return a word of the last text."""
+        return self._for_text[self._words[place, START] : self._words[place, STOP]].decode()

@@ -11,7 +11,7 @@ import numpy as np
 
 from streamnb.learners.kernels.fetching import fetch
 from streamnb.learners.kernels.jit import inlined, jit
-from streamnb.learners.kernels.types import Array, Ints
+from streamnb.learners.kernels.types import Array, Floats, Ints
 
 HALF = 32
 LOW = (1 << HALF) - 1
@@ -166,7 +166,7 @@ def slot_of(records: Array, record: int) -> int:
 
 
 @inlined
-def cut(text: Array, n_bytes: int, seed: int, table: Array, words: Ints, met: Array, counts: Ints) -> int:
+def cut(text: Array, n_bytes: int, seed: int, table: Array, words: Ints, met: Array, counts: Floats) -> int:
     """List the different words of a text in the order in which they come, lower-cased in place; return how many.
 
     `met` is room for a table of those listed.
@@ -193,14 +193,14 @@ def cut(text: Array, n_bytes: int, seed: int, table: Array, words: Ints, met: Ar
                 first = words[word, START]
                 length = words[word, STOP] - first
                 if words[word, MARK] == mark and length == i - start and same(text, first, start, length):
-                    counts[word] += 1
+                    counts[word] += 1.0
                     break
                 at = (at + 1) & mask
             else:
                 place = home(mark, table.shape[1])
                 fetch(table, 0, place)
                 words[n, START], words[n, STOP], words[n, MARK], words[n, PLACE] = start, i, mark, place
-                counts[n] = 1
+                counts[n] = 1.0
                 n += 1
                 met[at] = n
         start = i + 1
@@ -219,14 +219,21 @@ def find(
     words: Ints,
     met: Array,
     slots: Ints,
-    counts: Ints,
-) -> int:
-    """Cut a text; set each word's slot (-1: it is not there) and how often it comes; return how many there are."""
-    n = cut(text, n_bytes, seed, table, words, met, counts)
+    groups: Ints,
+    counts: Floats,
+    before: int,
+    group: int,
+) -> tuple[int, int]:
+    """Cut a text; return how many different words there are, and how many of these are not in the table.
+
+    Set each one's slot (-1 if it is not there), group, and how often it comes, after the entries `before`.
+    """
+    n = cut(text, n_bytes, seed, table, words, met, counts[before:])
     for word in range(n):
         place = alike(table, words[word, PLACE], words[word, MARK])
         words[word, PLACE] = place
         fetch(records, 0, record_at(table, place))
+    unknown = 0
     for word in range(n):
         place = words[word, PLACE]
         slot = -1
@@ -236,5 +243,7 @@ def find(
                 slot = slot_of(records, record)
             else:
                 place = alike(table, (place + 1) % table.shape[1], words[word, MARK])
-        slots[word] = slot
-    return n
+        unknown += slot < 0
+        slots[before + word] = slot
+        groups[before + word] = group
+    return n, unknown
