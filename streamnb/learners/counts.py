@@ -54,7 +54,6 @@ class CountsBlock(VocabularyBlock):
         self.slots_of: list[dict[Any, int]] = [{}]
         self.words: dict[int, Words] = {}
         """Of the groups that are texts."""
-        self._for_text = Buffer()
         self.strings = True
         self.tokens: list[Any] = []
         self.order = Order()
@@ -103,12 +102,12 @@ class CountsBlock(VocabularyBlock):
         n, unknown = self._words_of(g).write(self.slots_of[g], text, buffer, before, g)
         return -1 if n < 0 or unknown else before + n
 
-    def add_text(self, entries: Entries, group: Any, tokenizer: Tokenizer, text: str) -> None:
-        """Append the counted tokens of a text to an event's entries."""
+    def add_text(self, entries: Entries, group: Any, tokenizer: Tokenizer, text: str, buffer: Buffer) -> None:
+        """Append the counted tokens of a text to an event's entries; an empty buffer is there to work in."""
         g = self.names.slots.get(group, -1)
         n = -1
         if g >= 0 and tokenizer.takes_words:
-            words, buffer = self._words_of(g), self._for_text
+            words = self._words_of(g)
             n, _ = words.write(self.slots_of[g], text, buffer, 0, g)
         if n < 0:
             self.add_tokens(entries, group, tokenizer.counts(text))
@@ -341,7 +340,7 @@ class CountsBlock(VocabularyBlock):
     def copy(self) -> Self:
         """Leave out the words, which are found again when they are needed."""
         twin = super().copy()
-        twin.words, twin._for_text = {}, Buffer()
+        twin.words = {}
         return twin
 
     def names_of(self, entries: Entries) -> list[Any]:

@@ -294,7 +294,9 @@ class MixedNB(Model):
             if block is self._counts:
                 for name, text in texts:
                     if isinstance(text, str):
-                        self._counts.add_text(part, name, self._tokenizers[name], text)
+                        self._counts.add_text(
+                            part, name, self._tokenizers[name], text, self._buffers[self._places["counts"]]
+                        )
                     else:
                         self._counts.add_tokens(part, name, text)
             parts.append(part)

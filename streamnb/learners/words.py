@@ -12,9 +12,9 @@ from streamnb.learners.kernels.words import SLOT_BYTES, START, STOP, WORD_FIELDS
 from streamnb.learners.tables import Buffer, grown
 
 FIRST_PLACES = 64
-MOST_FULL = 0.8
+MOST_FULL = 0.85
 """Of the places of a table, before it grows by `GROWTH`."""
-GROWTH = 1.25
+GROWTH = 1.125
 SEED = hash("words of a text")
 """As Python's own: another one in every process, so that nobody can choose words that all have one place."""
 LONGEST = 1 << 16
@@ -26,8 +26,8 @@ class Words:
     """The words of one text feature. It follows a dictionary, `known`, that words are only added to."""
 
     def __init__(self) -> None:
-        self._table: Ints = np.zeros((1, FIRST_PLACES), np.int64)
-        self._records: Array = np.zeros((1, FIRST_PLACES), np.uint8)
+        self._table: Ints = np.zeros((FIRST_PLACES, 1), np.int64)
+        self._records: Array = np.zeros((FIRST_PLACES, 1), np.uint8)
         self._n = 0
         self._used = 0
         self._strange = False
@@ -48,9 +48,9 @@ class Words:
         need = self._used + len(text) + SLOT_BYTES * (n + 1)
         if need > kernel.LOW:
             return False
-        self._records = grown(self._records, [1, need])
-        if len(known) > MOST_FULL * self._table.shape[1]:
-            larger = np.zeros((1, int(len(known) / MOST_FULL * GROWTH)), np.int64)
+        self._records = grown(self._records, [need, 1])
+        if len(known) > MOST_FULL * len(self._table):
+            larger = np.zeros((int(len(known) / MOST_FULL * GROWTH), 1), np.int64)
             kernel.move(self._table, larger)
             self._table = larger
         used = kernel.add(
@@ -80,7 +80,7 @@ class Words:
         if n_bytes > LONGEST or not self._follow(known):
             return -1, 0
         if n_bytes > len(self._for_text):
-            self._hold(min(2 * n_bytes, LONGEST))
+            self._hold(min(n_bytes + n_bytes // 8, LONGEST))
         self._for_text[:n_bytes] = spelled
         buffer.room(before + most_words(n_bytes))
         return kernel.find(

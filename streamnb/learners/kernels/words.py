@@ -1,7 +1,7 @@
 """Words and their slots in an open-addressed table (linear probing; Knuth 1973), and texts cut up by it.
 
 No Python object is made per word, and what all words of a text need is asked for before the first is looked up.
-`table[0, place]` is 0 where no word is, or a word's mark (32 bits of its hash) above the byte of its record + 1;
+`table[place, 0]` is 0 where no word is, or a word's mark (32 bits of its hash) above the byte of its record + 1;
 `records` are a slot, the word's bytes and a 0 each. Words are UTF-8, never empty, and compared whole.
 """
 
@@ -58,8 +58,8 @@ def home(mark: int, n_places: int) -> int:
 @inlined
 def alike(table: Array, place: int, mark: int) -> int:
     """Return the first place from here on that has this mark, or nothing."""
-    n_places = table.shape[1]
-    while table[0, place] != 0 and mark_of(table[0, place]) != mark:
+    n_places = table.shape[0]
+    while table[place, 0] != 0 and mark_of(table[place, 0]) != mark:
         place += 1
         if place == n_places:
             place = 0
@@ -69,25 +69,25 @@ def alike(table: Array, place: int, mark: int) -> int:
 @inlined
 def record_at(table: Array, place: int) -> int:
     """Return where the word of this place has its record."""
-    return int(table[0, place] & LOW) - 1
+    return int(table[place, 0] & LOW) - 1
 
 
 @inlined
 def enter(table: Array, mark: int, entry: int) -> None:
     """Put an entry into the first free place."""
-    place = home(mark, table.shape[1])
-    while table[0, place] != 0:
+    place = home(mark, table.shape[0])
+    while table[place, 0] != 0:
         place += 1
-        if place == table.shape[1]:
+        if place == table.shape[0]:
             place = 0
-    table[0, place] = entry
+    table[place, 0] = entry
 
 
 @jit
 def move(table: Array, larger: Array) -> None:
     """Enter all words in another table."""
-    for place in range(table.shape[1]):
-        entry = table[0, place]
+    for place in range(table.shape[0]):
+        entry = table[place, 0]
         if entry != 0:
             enter(larger, mark_of(entry), entry)
 
@@ -104,7 +104,7 @@ def add(table: Array, records: Array, used: int, seed: int, text: Array, n_bytes
     used += SLOT_BYTES
     for i in range(n_bytes):
         byte = text[i]
-        records[0, used] = byte
+        records[used, 0] = byte
         used += 1
         if byte != 0:
             held = hashed(held, byte)
@@ -112,7 +112,7 @@ def add(table: Array, records: Array, used: int, seed: int, text: Array, n_bytes
         if n == len(slots):
             return -1
         for b in range(SLOT_BYTES):
-            records[0, start + b] = (slots[n] >> (8 * b)) & 255
+            records[start + b, 0] = (slots[n] >> (8 * b)) & 255
         mark = mark_of(held)
         enter(table, mark, (mark << HALF) | (start + 1))
         n += 1
@@ -136,9 +136,9 @@ def is_word(records: Array, record: int, text: Array, start: int, stop: int) -> 
     """Whether a record is of this word."""
     at = record + SLOT_BYTES - start
     i = start
-    while i < stop and records[0, at + i] == text[i]:  # not where the record ends, since no word has a 0
+    while i < stop and records[at + i, 0] == text[i]:  # not where the record ends, since no word has a 0
         i += 1
-    return i == stop and bool(records[0, at + i] == 0)
+    return i == stop and bool(records[at + i, 0] == 0)
 
 
 @inlined
@@ -161,7 +161,7 @@ def slot_of(records: Array, record: int) -> int:
     """Return the slot of a record's word."""
     slot = np.int64(0)
     for b in range(SLOT_BYTES):
-        slot |= np.int64(records[0, record + b]) << (8 * b)
+        slot |= np.int64(records[record + b, 0]) << (8 * b)
     return int(slot)
 
 
@@ -197,8 +197,8 @@ def cut(text: Array, n_bytes: int, seed: int, table: Array, words: Ints, met: Ar
                     break
                 at = (at + 1) & mask
             else:
-                place = home(mark, table.shape[1])
-                fetch(table, 0, place)
+                place = home(mark, table.shape[0])
+                fetch(table, place, 0)
                 words[n, START], words[n, STOP], words[n, MARK], words[n, PLACE] = start, i, mark, place
                 counts[n] = 1.0
                 n += 1
@@ -232,17 +232,17 @@ def find(
     for word in range(n):
         place = alike(table, words[word, PLACE], words[word, MARK])
         words[word, PLACE] = place
-        fetch(records, 0, record_at(table, place))
+        fetch(records, record_at(table, place), 0)
     unknown = 0
     for word in range(n):
         place = words[word, PLACE]
         slot = -1
-        while slot < 0 and table[0, place] != 0:
+        while slot < 0 and table[place, 0] != 0:
             record = record_at(table, place)
             if is_word(records, record, text, words[word, START], words[word, STOP]):
                 slot = slot_of(records, record)
             else:
-                place = alike(table, (place + 1) % table.shape[1], words[word, MARK])
+                place = alike(table, (place + 1) % table.shape[0], words[word, MARK])
         unknown += slot < 0
         slots[before + word] = slot
         groups[before + word] = group
