@@ -8,7 +8,7 @@ import numpy as np
 
 from streamnb.learners.kernels import words as kernel
 from streamnb.learners.kernels.types import Array, Ints
-from streamnb.learners.kernels.words import SLOT_BYTES, START, STOP, WORD_FIELDS, most_words, places_for
+from streamnb.learners.kernels.words import NUMBER_BYTES, PLACE_BYTES, START, STOP, WORD_FIELDS, most_words, places_for
 from streamnb.learners.tables import Buffer, grown
 
 FIRST_PLACES = 64
@@ -26,7 +26,7 @@ class Words:
     """The words of one text feature. It follows a dictionary, `known`, that words are only added to."""
 
     def __init__(self) -> None:
-        self._table: Ints = np.zeros((FIRST_PLACES, 1), np.int64)
+        self._table = _table(FIRST_PLACES)
         self._records: Array = np.zeros((FIRST_PLACES, 1), np.uint8)
         self._n = 0
         self._used = 0
@@ -45,19 +45,17 @@ class Words:
             text = "\0".join(added).encode() + b"\0"
         except (TypeError, UnicodeEncodeError):
             return False
-        need = self._used + len(text) + SLOT_BYTES * (n + 1)
+        need = self._used + len(text) + NUMBER_BYTES * n
         if need > kernel.LOW:
             return False
         self._records = grown(self._records, [need, 1])
-        if len(known) > MOST_FULL * len(self._table):
-            larger = np.zeros((int(len(known) / MOST_FULL * GROWTH), 1), np.int64)
-            kernel.move(self._table, larger)
-            self._table = larger
-        used = kernel.add(
-            self._table, self._records, self._used, SEED, np.frombuffer(bytearray(text), np.uint8), len(text), slots
-        )
+        used = kernel.add(self._records, self._used, np.frombuffer(bytearray(text), np.uint8), len(text), slots)
         if used < 0:
             return False
+        start = self._used
+        if len(known) * PLACE_BYTES > MOST_FULL * len(self._table):
+            start, self._table = 0, _table(int(len(known) / MOST_FULL * GROWTH))
+        kernel.enter(self._table, self._records, start, used, SEED)
         self._n, self._used = len(known), used
         self._strange = False
         return True
@@ -91,3 +89,7 @@ class Words:
     def word(self, place: int) -> str:
         """Return a word of the last text."""
         return self._for_text[self._words[place, START] : self._words[place, STOP]].decode()
+
+
+def _table(n_places: int) -> Array:
+    return np.zeros((n_places * PLACE_BYTES, 1), np.uint8)

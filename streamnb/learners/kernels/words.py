@@ -1,8 +1,9 @@
 """Words and their slots in an open-addressed table (linear probing; Knuth 1973), and texts cut up by it.
 
 No Python object is made per word, and what all words of a text need is asked for before the first is looked up.
-`table[place, 0]` is 0 where no word is, or a word's mark (32 bits of its hash) above the byte of its record + 1;
-`records` are a slot, the word's bytes and a 0 each. Words are UTF-8, never empty, and compared whole.
+`table` is, place by place, a mark and the place of a record: the mark is 0 where no word is, else 1 to 255 as the
+word's hash has it. `records` are a slot, the word's bytes and a 0 each. Both are bytes, (n_bytes, 1). Words are UTF-8,
+never empty, and compared whole.
 """
 
 from typing import Any
@@ -15,8 +16,10 @@ from streamnb.learners.kernels.types import Array, Floats, Ints
 
 HALF = 32
 LOW = (1 << HALF) - 1
-SLOT_BYTES = 4
-START, STOP, MARK, PLACE = range(4)
+NUMBER_BYTES = 4
+"""Of a slot and of the place of a record: `records` may not be longer than `LOW`."""
+PLACE_BYTES = 1 + NUMBER_BYTES
+START, STOP, HASH, PLACE = range(4)
 WORD_FIELDS = 4
 SHORTEST = 2
 """Characters of a word, as scikit-learn has it."""
@@ -44,82 +47,94 @@ def hashed(held: int, byte: Any) -> int:
 
 
 @inlined
-def mark_of(held: int) -> int:
+def folded(held: int) -> int:
     """Return the half of a hash that all its bytes had a part in."""
     return (held >> HALF) & LOW
 
 
 @inlined
-def home(mark: int, n_places: int) -> int:
-    """Return where a word is looked for first: marks are spread over a table of any length (Lemire 2019)."""
-    return (mark * n_places) >> HALF
+def home(half: int, n_bytes: int) -> int:
+    """Return where a word is looked for first: hashes are spread over a table of any length (Lemire 2019)."""
+    return (half * (n_bytes // PLACE_BYTES) >> HALF) * PLACE_BYTES
 
 
 @inlined
-def alike(table: Array, place: int, mark: int) -> int:
+def mark_of(half: int) -> int:
+    """Return what tells words of one place apart, for the most part."""
+    return 1 + half % 255
+
+
+@inlined
+def number_at(held: Array, at: int) -> int:
+    """Return the number that is written here, its least byte first."""
+    number = np.int64(0)
+    for b in range(NUMBER_BYTES):
+        number |= np.int64(held[at + b, 0]) << (8 * b)
+    return int(number)
+
+
+@inlined
+def write_number(held: Array, at: int, number: int) -> None:
+    """Write a number here."""
+    for b in range(NUMBER_BYTES):
+        held[at + b, 0] = (number >> (8 * b)) & 255
+
+
+@inlined
+def alike(table: Array, at: int, mark: int) -> int:
     """Return the first place from here on that has this mark, or nothing."""
-    n_places = table.shape[0]
-    while table[place, 0] != 0 and mark_of(table[place, 0]) != mark:
-        place += 1
-        if place == n_places:
-            place = 0
-    return place
+    while table[at, 0] != 0 and table[at, 0] != mark:
+        at += PLACE_BYTES
+        if at == table.shape[0]:
+            at = 0
+    return at
 
 
 @inlined
-def record_at(table: Array, place: int) -> int:
+def record_at(table: Array, at: int) -> int:
     """Return where the word of this place has its record."""
-    return int(table[place, 0] & LOW) - 1
-
-
-@inlined
-def enter(table: Array, mark: int, entry: int) -> None:
-    """Put an entry into the first free place."""
-    place = home(mark, table.shape[0])
-    while table[place, 0] != 0:
-        place += 1
-        if place == table.shape[0]:
-            place = 0
-    table[place, 0] = entry
+    return number_at(table, at + 1)
 
 
 @jit
-def move(table: Array, larger: Array) -> None:
-    """Enter all words in another table."""
-    for place in range(table.shape[0]):
-        entry = table[place, 0]
-        if entry != 0:
-            enter(larger, mark_of(entry), entry)
-
-
-@jit
-def add(table: Array, records: Array, used: int, seed: int, text: Array, n_bytes: int, slots: Ints) -> int:
-    """Enter new words, `text` with a 0 after each, in these slots; return how much of the records is used then.
+def add(records: Array, used: int, text: Array, n_bytes: int, slots: Ints) -> int:
+    """Write the records of words, `text` with a 0 after each, in these slots; return how many bytes are used then.
 
     There must be room. -1 if there are not as many words as slots.
     """
     n = 0
-    held = seed
-    start = used
-    used += SLOT_BYTES
+    at = used
     for i in range(n_bytes):
-        byte = text[i]
-        records[used, 0] = byte
-        used += 1
-        if byte != 0:
-            held = hashed(held, byte)
-            continue
-        if n == len(slots):
-            return -1
-        for b in range(SLOT_BYTES):
-            records[start + b, 0] = (slots[n] >> (8 * b)) & 255
-        mark = mark_of(held)
-        enter(table, mark, (mark << HALF) | (start + 1))
-        n += 1
+        if i == 0 or text[i - 1] == 0:
+            if n == len(slots):
+                return -1
+            write_number(records, at, slots[n])
+            at += NUMBER_BYTES
+            n += 1
+        records[at, 0] = text[i]
+        at += 1
+    return at if n == len(slots) else -1
+
+
+@jit
+def enter(table: Array, records: Array, start: int, stop: int, seed: int) -> None:
+    """Enter the words of these records. There must be room."""
+    at = start
+    while at < stop:
+        record = at
+        at += NUMBER_BYTES
         held = seed
-        start = used
-        used += SLOT_BYTES
-    return start if n == len(slots) else -1
+        while records[at, 0] != 0:
+            held = hashed(held, records[at, 0])
+            at += 1
+        at += 1
+        place = home(folded(held), table.shape[0])
+        while table[place, 0] != 0:
+            place += PLACE_BYTES
+            if place == table.shape[0]:
+                place = 0
+        table[place, 0] = mark_of(folded(held))
+        write_number(table, place + 1, record)
 
 
 @inlined
@@ -134,7 +149,7 @@ def same(text: Array, start: int, other: int, n: int) -> bool:
 @inlined
 def is_word(records: Array, record: int, text: Array, start: int, stop: int) -> bool:
     """Whether a record is of this word."""
-    at = record + SLOT_BYTES - start
+    at = record + NUMBER_BYTES - start
     i = start
     while i < stop and records[at + i, 0] == text[i]:  # not where the record ends, since no word has a 0
         i += 1
@@ -154,15 +169,6 @@ def places_for(n_bytes: int) -> int:
     while n_places < 2 * most_words(n_bytes):
         n_places *= 2
     return n_places
-
-
-@inlined
-def slot_of(records: Array, record: int) -> int:
-    """Return the slot of a record's word."""
-    slot = np.int64(0)
-    for b in range(SLOT_BYTES):
-        slot |= np.int64(records[record + b, 0]) << (8 * b)
-    return int(slot)
 
 
 @inlined
@@ -186,20 +192,20 @@ def cut(text: Array, n_bytes: int, seed: int, table: Array, words: Ints, met: Ar
             characters += (byte & CONTINUED) != CONTINUATION
             continue
         if characters >= SHORTEST:
-            mark = mark_of(held)
-            at = mark & mask
+            half = folded(held)
+            at = half & mask
             while met[at] != 0:
                 word = met[at] - 1
                 first = words[word, START]
                 length = words[word, STOP] - first
-                if words[word, MARK] == mark and length == i - start and same(text, first, start, length):
+                if words[word, HASH] == half and length == i - start and same(text, first, start, length):
                     counts[word] += 1.0
                     break
                 at = (at + 1) & mask
             else:
-                place = home(mark, table.shape[0])
+                place = home(half, table.shape[0])
                 fetch(table, place, 0)
-                words[n, START], words[n, STOP], words[n, MARK], words[n, PLACE] = start, i, mark, place
+                words[n, START], words[n, STOP], words[n, HASH], words[n, PLACE] = start, i, half, place
                 counts[n] = 1.0
                 n += 1
                 met[at] = n
@@ -230,7 +236,7 @@ def find(
     """
     n = cut(text, n_bytes, seed, table, words, met, counts[before:])
     for word in range(n):
-        place = alike(table, words[word, PLACE], words[word, MARK])
+        place = alike(table, words[word, PLACE], mark_of(words[word, HASH]))
         words[word, PLACE] = place
         fetch(records, record_at(table, place), 0)
     unknown = 0
@@ -240,9 +246,9 @@ def find(
         while slot < 0 and table[place, 0] != 0:
             record = record_at(table, place)
             if is_word(records, record, text, words[word, START], words[word, STOP]):
-                slot = slot_of(records, record)
+                slot = number_at(records, record)
             else:
-                place = alike(table, (place + 1) % table.shape[0], words[word, MARK])
+                place = alike(table, (place + PLACE_BYTES) % table.shape[0], mark_of(words[word, HASH]))
         unknown += slot < 0
         slots[before + word] = slot
         groups[before + word] = group
