@@ -21,9 +21,13 @@ from streamnb.learners.tables import (
     packers,
     take_out,
 )
+from streamnb.learners.text import Tokenizer
 from streamnb.learners.values import NUMBERS, finite_number, plain_name, refusal, sort_key
 from streamnb.learners.vocabulary import VocabularyBlock
+from streamnb.learners.words import Words
 
+_Unknown = tuple[int, Any, Any]
+"""Where an entry stands, its group and its token."""
 ALLOWED = "real numbers from 0 to 1e120 (absent or None: 0)"
 WEIGHTINGS = ("tf", "log1p", "tfidf")
 
@@ -48,6 +52,8 @@ class CountsBlock(VocabularyBlock):
         self.names = Names()
         self.names.add(None)
         self.slots_of: list[dict[Any, int]] = [{}]
+        self.words: dict[int, Words] = {}
+        """Of the groups that are texts."""
         self.strings = True
         self.tokens: list[Any] = []
         self.order = Order()
@@ -64,7 +70,7 @@ class CountsBlock(VocabularyBlock):
         """Validate counts; they all belong to group 0."""
         slots: list[int] = []
         values: list[float] = []
-        unknown: list[tuple[int, Any, Any]] = []
+        unknown: list[_Unknown] = []
         get = self.slots_of[0].get
         for name, value in items:
             if type(name) is not str:
@@ -85,20 +91,44 @@ class CountsBlock(VocabularyBlock):
             values.append(value)
         return slots, [0] * len(slots), values, unknown
 
+    def write_text(self, buffer: Buffer, before: int, group: Any, text: str) -> int:
+        """Write the counted words of a text behind the entries `before` after the last row of a batch.
+
+        Return how many entries there are then; -1, and `encode` is due, if a word is not known.
+        """
+        g = self.names.slots.get(group, -1)
+        if g < 0:
+            return -1
+        n, unknown = self._words_of(g).write(self.slots_of[g], text, buffer, before, g)
+        return -1 if n < 0 or unknown else before + n
+
+    def add_text(self, entries: Entries, group: Any, tokenizer: Tokenizer, text: str, buffer: Buffer) -> None:
+        """Append the counted tokens of a text to an event's entries; an empty buffer is there to work in."""
+        g = self.names.slots.get(group, -1)
+        n = -1
+        if g >= 0 and tokenizer.takes_words:
+            words = self._words_of(g)
+            n, _ = words.write(self.slots_of[g], text, buffer, 0, g)
+        if n < 0:
+            self.add_tokens(entries, group, tokenizer.counts(text))
+        else:
+            slots = buffer.slots[:n].tolist()
+            unknown = [(i, group, words.word(i)) for i, slot in enumerate(slots) if slot < 0]
+            _append(entries, g, slots, buffer.values[:n].tolist(), unknown)
+
+    def _words_of(self, group: int) -> Words:
+        words = self.words.get(group)
+        if words is None:
+            words = self.words[group] = Words()
+        return words
+
     def add_tokens(self, entries: Entries, group: Any, tokens: Mapping[Any, int]) -> None:
-        """Append the counted tokens of a text or token list to an event's entries."""
-        slots, extras, values, unknown = entries
-        assert extras is not None
-        assert values is not None
+        """The same with tokens that are counted already."""
         g = self.names.slots.get(group, -1)
         known = self.slots_of[g] if g >= 0 else {}
-        found = [known.get(token, -1) for token in tokens]
-        if -1 in found:
-            first = len(slots)
-            unknown += [(first + i, group, token) for i, token in enumerate(tokens) if found[i] < 0]
-        slots += found
-        extras += [g] * len(found)
-        values += tokens.values()
+        slots = [known.get(token, -1) for token in tokens]
+        unknown = [(i, group, token) for i, token in enumerate(tokens) if slots[i] < 0] if -1 in slots else []
+        _append(entries, g, slots, tokens.values(), unknown)
 
     @staticmethod
     def _allowed(values: Array) -> Array:
@@ -253,6 +283,7 @@ class CountsBlock(VocabularyBlock):
                 self.features_[slot, DF] = max(self.features_[slot, DF] - w, 0.0)
                 self.counts[slot, label] = max(self.counts[slot, label] - w * f, 0.0)
                 self.groups[group, label + 1] = max(self.groups[group, label + 1] - w * f, 0.0)
+        self.words = {}  # tokens move to other slots
         for slot in sorted(slots, reverse=True):
             if self.features_[slot, EVENTS] == 0.0:
                 group = self._group_of(slot)
@@ -306,6 +337,12 @@ class CountsBlock(VocabularyBlock):
         self.scalars[N] += other.scalars[N]
         self._refresh()
 
+    def copy(self) -> Self:
+        """Leave out the words, which are found again when they are needed."""
+        twin = super().copy()
+        twin.words = {}
+        return twin
+
     def names_of(self, entries: Entries) -> list[Any]:
         named = [self._named(slot) if slot >= 0 else None for slot in entries[0]]
         for position, group, token in entries[3]:
@@ -345,6 +382,7 @@ class CountsBlock(VocabularyBlock):
 
     def load(self, names: Mapping[str, Any], arrays: list[Array], n_classes: int) -> None:
         self.names, self.slots_of, self.tokens, self.columns = Names(), [], [], Columns("count", 0.0, ALLOWED)
+        self.words = {}
         self._add_group(None)
         added: list[int] = []
         for name, tokens in zip(names["groups"], names["tokens"], strict=True):
@@ -384,3 +422,16 @@ class CountsBlock(VocabularyBlock):
     def _shares(self, count: Floats, total: Floats, groups: Ints) -> Floats:
         sizes = np.array([[len(slots) + self.smooth] for slots in self.slots_of], np.float64)[groups]
         return shares(count, self.alpha, total + self.alpha * sizes, 1.0 / sizes)
+
+
+def _append(entries: Entries, group: int, slots: list[int], counts: Iterable[float], unknown: list[_Unknown]) -> None:
+    """Append tokens of one group to an event's entries; `unknown` are counted from the first of these tokens."""
+    all_slots, all_groups, all_values, all_unknown = entries
+    assert all_groups is not None
+    assert all_values is not None
+    if unknown:
+        first = len(all_slots)
+        all_unknown += [(first + i, group, token) for i, group, token in unknown]
+    all_slots += slots
+    all_groups += [group] * len(slots)
+    all_values += counts

@@ -53,6 +53,13 @@ class Part(NamedTuple):
     pick: Callable[[list[Any]], Collection[Any]]
 
 
+class Plan(NamedTuple):
+    """The parts of such an event, and where its texts are among its values, and their names."""
+
+    parts: list[Part]
+    texts: list[tuple[int, str]]
+
+
 class MixedNB(Model):
     """Naive Bayes for events that mix numbers, categories, flags, counts and text.
 
@@ -128,7 +135,7 @@ class MixedNB(Model):
         self._none = [0 if block in self.blocks else -1 for block in four]
         self._places = {block.kind: place for place, block in enumerate(four)}
         self._buffers = [Buffer() for _ in four]
-        self._plans: dict[tuple[Any, ...], list[Part]] = {}
+        self._plans: dict[tuple[Any, ...], Plan] = {}
 
     def names_moved(self) -> None:
         self._plans.clear()
@@ -157,15 +164,21 @@ class MixedNB(Model):
                 self._plans[key] = plan
         values = [*x.values()]
         written = self._none.copy()
-        for place, block, shape, pick in plan:
+        for place, block, shape, pick in plan.parts:
             n = written[place] = block.write(buffers[place], shape, pick(values))
+            if n < 0:
+                return None
+        for position, name in plan.texts:
+            place = self._places["counts"]
+            n = written[place] = self._counts.write_text(buffers[place], written[place], name, values[position])
             if n < 0:
                 return None
         return written
 
-    def _plan(self, x: dict[Any, Any]) -> "list[Part] | None":
+    def _plan(self, x: dict[Any, Any]) -> Plan | None:
         """Return which block takes which values of events like this one; None if they need `encode`."""
         positions: dict[str, list[int]] = {}
+        texts: list[tuple[int, str]] = []
         names = list(x)
         for position, (name, value) in enumerate(x.items()):
             if type(name) is not str:
@@ -175,18 +188,21 @@ class MixedNB(Model):
                 if not self._auto:
                     continue
                 kind = KIND_OF_TYPE.get(type(value))
+            if kind == "text" and type(value) is str and self._tokenizers[name].takes_words:
+                texts.append((position, name))
+                continue
             if kind is None or kind not in self._block_of or type(value) not in self._block_of[kind].usual:
                 return None
             positions.setdefault(kind, []).append(position)
-        plan = []
+        parts = []
         for kind, some in positions.items():
             block = self._block_of[kind]
             shape = block.shape(tuple(names[position] for position in some))
             if shape is None:
                 return None
             pick = itemgetter(*some) if len(some) > 1 else itemgetter(slice(some[0], some[0] + 1))
-            plan.append(Part(self._places[kind], block, shape, pick))
-        return plan
+            parts.append(Part(self._places[kind], block, shape, pick))
+        return Plan(parts, texts)
 
     def learn_one(self, x: Any, y: Any, w: float = 1.0, t: float | None = None) -> None:
         """Learn one event of weight `w` >= 0 at event time `t` (seconds; None: the latest learned).
@@ -251,7 +267,7 @@ class MixedNB(Model):
 
     def encode(self, x: Any) -> list[Entries]:
         pairs: dict[str, list[tuple[Any, Any]]] = {"gaussian": [], "categorical": [], "bernoulli": [], "counts": []}
-        texts: list[tuple[Any, Mapping[Any, int]]] = []
+        texts: list[tuple[Any, str | dict[str, int]]] = []
         kinds = self._kinds
         for name, value in as_items(x):
             if type(name) is not str:
@@ -269,15 +285,20 @@ class MixedNB(Model):
                     continue
                 if not isinstance(value, str):
                     raise refusal("text", name, value, "strings (missing: absent or None)")
-                texts.append((name, self._tokenizers[name].counts(value)))
+                texts.append((name, value))
             else:
                 pairs[kind].append((name, value))
         parts: list[Entries] = []
         for block in self.blocks:
             part = block.encode(pairs[block.kind])
             if block is self._counts:
-                for name, tokens in texts:
-                    self._counts.add_tokens(part, name, tokens)
+                for name, text in texts:
+                    if isinstance(text, str):
+                        self._counts.add_text(
+                            part, name, self._tokenizers[name], text, self._buffers[self._places["counts"]]
+                        )
+                    else:
+                        self._counts.add_tokens(part, name, text)
             parts.append(part)
         return parts
 

@@ -197,7 +197,7 @@ class Buffer:
             old = self.slots, self.extras, self.values
             self._hold(max(stop, 2 * self.capacity, 16))
             for array, before in zip((self.slots, self.extras, self.values), old, strict=True):
-                array[: self.used] = before[: self.used]
+                array[: len(before)] = before  # not the used ones alone: part of the next row may be there
         return 8 * self.used
 
     def end_row(self, row: int, n: int) -> None:

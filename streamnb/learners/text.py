@@ -53,6 +53,11 @@ class Tokenizer:
             "hash_buckets": self.hash_buckets,
         }
 
+    @property
+    def takes_words(self) -> bool:
+        """Whether every word is a token, and nothing else is."""
+        return not self.stop_words and self.ngrams == (1, 1) and self.hash_buckets is None
+
     def counts(self, text: str) -> Mapping[str | int, int]:
         """Return how often each token (or bucket) occurs, in the order of first occurrence."""
         words = _TOKEN.findall(text.lower())

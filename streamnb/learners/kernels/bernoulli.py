@@ -309,7 +309,7 @@ def predict_learn(
     if first == 1:
         start_sums(sums, unseen, n_rows)
     for i in range(n_rows):
-        fetch_next(counts, slots, starts, i, n_rows, n_classes)
+        fetch_next(counts, features, slots, starts, events, i, n_rows, n_classes, settled)
         read = events[i, READ]
         read_with(scalars, cache, read)
         unseen[i] += read_row(

@@ -8,6 +8,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from streamnb.learners.kernels.jit import inlined
+from streamnb.learners.kernels.layout import LABEL, WIDE
 from streamnb.learners.kernels.types import Array, Floats, Ints
 
 AHEAD = 16
@@ -43,13 +44,28 @@ fetch: Any = intrinsic(_fetch)
 
 
 @inlined
-def fetch_next(counts: Array, slots: Ints, starts: Ints, row: int, n_rows: int, n_classes: int) -> None:
-    """Ask for the counts of what the event after this row holds."""
-    if row + 1 < n_rows and n_classes > 0:
-        for k in range(starts[row + 1], starts[row + 2]):
+def fetch_next(
+    counts: Array,
+    features: Floats,
+    slots: Ints,
+    starts: Ints,
+    events: Floats,
+    row: int,
+    n_rows: int,
+    n_classes: int,
+    settled: bool,
+) -> None:
+    """Ask for what reading and learning the event after this one takes: counts, and marks unless all is `settled`."""
+    after = row + 1
+    if after < n_rows and n_classes > 0:
+        named = events[after, LABEL] >= 0.0 and events[after, WIDE] == 0.0
+        marks = 0 if settled else features.shape[1] if named else 1
+        for k in range(starts[after], starts[after + 1]):
             for c in range(0, n_classes, LINE // counts.itemsize):
                 fetch(counts, slots[k], c)
             fetch(counts, slots[k], n_classes - 1)  # the counts of a feature need not start with a line
+            for field in range(marks):
+                fetch(features, slots[k], field)
 
 
 @inlined
