@@ -127,13 +127,19 @@ class Processor:
 
     def warm_up(self) -> None:
         """Have the kernels compiled, which takes a new machine many seconds, with a model that is thrown away."""
-        model = self.model.copy()
+        model, x = self.model.copy(), self._config.model.example()
+        label = (self._config.model.labels() or ["any"])[0]
         rows = model.rows()
-        rows.append({}, (self._config.model.labels() or ["any"])[0], 1.0, 0.0)
-        scored = model.predict_learn_rows(rows)
-        Scores().update([str(label) for label in scored.labels], scored.probabilities, scored.best, [None])
+        for _ in range(2):  # the second time, all is known
+            rows.append(x, label, 1.0, 0.0)
+            scored = model.predict_learn_rows(rows)
+            Scores().update([str(label) for label in scored.labels], scored.probabilities, scored.best, [label])
+            rows.clear()
+        self._typed.warm_up()
         if self._explain:
-            model.explain_one({})
+            model.predict_one(x)
+            model.joint_log_likelihood_one(x)
+            model.explain_one(x)
 
     def class_sets(self) -> dict[Partition, list[str]]:
         """The labels that each labelled partition has brought, for the snapshot."""

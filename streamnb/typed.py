@@ -21,7 +21,7 @@ from streamnb.learners.kernels.layout import LARGEST_NUMBER
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.model import Model
 from streamnb.scanning import LEFT, UNTRIED
-from streamnb.templates import Scan, Template, Templates
+from streamnb.templates import Scan, Template, Templates, template_of
 from streamnb.transport import Run
 
 PARTS = ("id", "label", "weight", "timestamp", "features")
@@ -73,6 +73,12 @@ class TypedReader:
         self._templates = Templates({f'"{key}"'.encode(): part for part, key in _keys(config).items()})
         self._layouts: dict[tuple[str, ...], Layout] = {}
         self._pause = self._left_out = 0
+
+    def warm_up(self) -> None:
+        """Have the kernel compiled."""
+        event = b'{"x":{"a":1}}'
+        if self._decode is not None and (template := template_of(event, ["a"], {b'"x"': "features"})):
+            Scan([event], len(event)).take(template, 0.0, 1.0)
 
     def forget_layouts(self) -> None:
         """The model has other names now."""

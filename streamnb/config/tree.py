@@ -11,6 +11,20 @@ from streamnb.config.units import FIRST_SECOND, LAST_SECOND, duration_seconds, t
 
 Kind = Literal["mixed", "gaussian", "multinomial", "complement", "bernoulli", "categorical"]
 FeatureKindName = Literal["gaussian", "categorical", "bernoulli", "counts", "text"]
+EXAMPLES: Mapping[FeatureKindName, object] = {
+    "gaussian": 0.5,
+    "categorical": "a",
+    "bernoulli": True,
+    "counts": 1,
+    "text": "two words",
+}
+KIND_OF_FEATURES: Mapping[Kind, FeatureKindName] = {
+    "gaussian": "gaussian",
+    "multinomial": "counts",
+    "complement": "counts",
+    "bernoulli": "bernoulli",
+    "categorical": "categorical",
+}
 
 OPTIONS: Mapping[str, tuple[str, ...]] = {
     "mixed": (
@@ -269,6 +283,11 @@ class ModelConfig(Section):
     def labels(self) -> Sequence[str] | None:
         """The only labels that events may carry, None if any may come."""
         return tuple(self.priors) if isinstance(self.priors, dict) else self.classes
+
+    def example(self) -> dict[str, object]:
+        """Features of every kind that events are declared to have."""
+        kinds = self.features if self.kind == "mixed" else {"a": KIND_OF_FEATURES[self.kind]}
+        return {name: EXAMPLES["text" if isinstance(kind, TextKind) else kind] for name, kind in kinds.items()}
 
 
 def _written(kind: FeatureKindName | TextKind) -> object:
