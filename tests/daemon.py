@@ -15,6 +15,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.broker import free_port, wait_until
+from tests.forking import Forked, started
 
 
 class Daemon:
@@ -27,12 +28,14 @@ class Daemon:
         instance: str = "a",
         script: str | None = None,
         options: Sequence[str] = (),
+        forked: bool = False,
     ) -> None:
+        """`script` is run in place of `streamnb run`; `forked`: as in `tests.forking`, which is quicker."""
         self.folder, self.instance = folder, instance
         self.port = free_port()
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | Forked | None = None
         program = [script] if script else ["-m", "streamnb", "run"]
-        self._command = [sys.executable, *program, "config.yaml", *options]
+        self._arguments, self._forked = [*program, "config.yaml", *options], forked
         folder.mkdir(parents=True, exist_ok=True)
         tree = {
             "http": {"port": self.port},
@@ -49,13 +52,17 @@ class Daemon:
         (folder / "config.yaml").write_text(yaml.safe_dump(tree))
 
     def start(self, **environ: str) -> "Daemon":
-        with (self.folder / "log").open("ab") as log:
+        path, env = self.folder / "log", {**os.environ, **environ}
+        if self._forked:
+            self.process = started(self._arguments, self.folder, path, env)
+            return self
+        with path.open("ab") as log:
             self.process = subprocess.Popen(
-                self._command,
+                [sys.executable, *self._arguments],
                 cwd=self.folder,
                 stdout=log,
                 stderr=log,
-                env={**os.environ, **environ},
+                env=env,
                 start_new_session=True,
             )
         return self
@@ -149,7 +156,7 @@ class Daemon:
         wait_until(lambda: self.log().count(words) >= times, seconds, lambda: f"{words!r} in the log; {self.tail()}")
 
     @property
-    def _process(self) -> subprocess.Popen[bytes]:
+    def _process(self) -> "subprocess.Popen[bytes] | Forked":
         assert self.process is not None
         return self.process
 
