@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
@@ -28,14 +27,13 @@ class Daemon:
         instance: str = "a",
         script: str | None = None,
         options: Sequence[str] = (),
-        forked: bool = False,
     ) -> None:
-        """`script` is run in place of `streamnb run`; `forked`: as in `tests.forking`, which is quicker."""
+        """`script` is run in place of `streamnb run`."""
         self.folder, self.instance = folder, instance
         self.port = free_port()
-        self.process: subprocess.Popen[bytes] | Forked | None = None
+        self.process: Forked | None = None
         program = [script] if script else ["-m", "streamnb", "run"]
-        self._arguments, self._forked = [*program, "config.yaml", *options], forked
+        self._arguments = [*program, "config.yaml", *options]
         folder.mkdir(parents=True, exist_ok=True)
         tree = {
             "http": {"port": self.port},
@@ -52,19 +50,7 @@ class Daemon:
         (folder / "config.yaml").write_text(yaml.safe_dump(tree))
 
     def start(self, **environ: str) -> "Daemon":
-        path, env = self.folder / "log", {**os.environ, **environ}
-        if self._forked:
-            self.process = started(self._arguments, self.folder, path, env)
-            return self
-        with path.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, *self._arguments],
-                cwd=self.folder,
-                stdout=log,
-                stderr=log,
-                env=env,
-                start_new_session=True,
-            )
+        self.process = started(self._arguments, self.folder, self.folder / "log", {**os.environ, **environ})
         return self
 
     def ready(self, seconds: float = 60) -> "Daemon":
@@ -156,7 +142,7 @@ class Daemon:
         wait_until(lambda: self.log().count(words) >= times, seconds, lambda: f"{words!r} in the log; {self.tail()}")
 
     @property
-    def _process(self) -> "subprocess.Popen[bytes] | Forked":
+    def _process(self) -> Forked:
         assert self.process is not None
         return self.process
 

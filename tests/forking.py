@@ -79,6 +79,16 @@ def _server() -> "subprocess.Popen[str]":
     return subprocess.Popen([sys.executable, __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
+def _load_kernels() -> None:
+    """Load those of the model that the tests of faults have, as the daemon does when it starts."""
+    from streamnb import MixedNB
+
+    model = MixedNB()
+    rows = model.rows()
+    rows.append({}, "any", 1.0, 0.0)
+    model.predict_learn_rows(rows)
+
+
 def _serve() -> list[str]:
     """Fork for each line on standard input; return, in a fork, what is to be run."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the tests
@@ -132,4 +142,5 @@ if __name__ == "__main__":
     sys.path[0] = str(Path(__file__).parents[1])
     for name in NEEDED:
         __import__(name)
+    _load_kernels()
     _run(_serve())

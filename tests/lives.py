@@ -46,7 +46,7 @@ class Fleet:
         """One that works on the workload; `script` is run in place of `streamnb run`."""
         config = workload.config(**{**sections, "kafka": {"session_timeout": "3s", **sections.get("kafka", {})}})
         path = str(HERE / script) if script else None
-        self.daemons.append(Daemon(self._folder / instance, config, instance, path, options, forked=True))
+        self.daemons.append(Daemon(self._folder / instance, config, instance, path, options))
         return self.daemons[-1]
 
     def close(self) -> None:
