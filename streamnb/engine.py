@@ -275,6 +275,8 @@ class Engine:
     def _poll(self) -> Batch:
         self.pulse.call_client()
         seconds = POLL_SECONDS if self._ledger.published else IDLE_POLL_SECONDS
+        if self._saver.copying:
+            seconds = 0.0
         try:
             batch = self._transport.poll(seconds, self._limit)
         except LostEvents as error:
@@ -372,9 +374,10 @@ class Engine:
             self._top.read_if_due(saved.model)
         if self._monotonic() >= self._next_snapshot and not self._saver.busy:
             self._begin_snapshot()
+        self._saver.copy_on()
 
     def _begin_snapshot(self) -> None:
-        """Copy the state, and let it be written beside the loop."""
+        """Take the state of this moment, to be copied pass by pass and written beside the loop."""
         self._next_snapshot = self._monotonic() + self._config.snapshots.every
         ledger = self._ledger
         self._saver.start(
@@ -396,7 +399,7 @@ class Engine:
                 model=b"",
                 seed=ledger.seed,
             ),
-            self._processor.model.copy(),
+            self._processor.model.begin_copy(),
         )
 
     def _finish_snapshot(self, wait: bool = False, fatal: bool = False) -> Saved | None:

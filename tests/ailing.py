@@ -106,7 +106,9 @@ def offsets_are_forgotten() -> None:
 
 
 def no_lz4() -> None:
-    """The library that reads lz4 is not installed."""
+    """The library that reads lz4 is not installed; which the client looks for when it is imported, so not in a fork."""
+    if "kafka" in sys.modules:
+        os.execv(sys.executable, [sys.executable, *sys.argv])
     for name in ("lz4", "lz4.frame", "lz4f", "lz4framed", "cramjam"):
         sys.modules[name] = None  # type: ignore[assignment]  # importing it raises ImportError
 

@@ -3,7 +3,6 @@
 import os
 import signal
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.broker import free_port, wait_until
+from tests.forking import Forked, started
 
 
 class Daemon:
@@ -28,11 +28,12 @@ class Daemon:
         script: str | None = None,
         options: Sequence[str] = (),
     ) -> None:
+        """`script` is run in place of `streamnb run`."""
         self.folder, self.instance = folder, instance
         self.port = free_port()
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Forked | None = None
         program = [script] if script else ["-m", "streamnb", "run"]
-        self._command = [sys.executable, *program, "config.yaml", *options]
+        self._arguments = [*program, "config.yaml", *options]
         folder.mkdir(parents=True, exist_ok=True)
         tree = {
             "http": {"port": self.port},
@@ -49,15 +50,7 @@ class Daemon:
         (folder / "config.yaml").write_text(yaml.safe_dump(tree))
 
     def start(self, **environ: str) -> "Daemon":
-        with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(
-                self._command,
-                cwd=self.folder,
-                stdout=log,
-                stderr=log,
-                env={**os.environ, **environ},
-                start_new_session=True,
-            )
+        self.process = started(self._arguments, self.folder, self.folder / "log", {**os.environ, **environ})
         return self
 
     def ready(self, seconds: float = 60) -> "Daemon":
@@ -149,7 +142,7 @@ class Daemon:
         wait_until(lambda: self.log().count(words) >= times, seconds, lambda: f"{words!r} in the log; {self.tail()}")
 
     @property
-    def _process(self) -> subprocess.Popen[bytes]:
+    def _process(self) -> Forked:
         assert self.process is not None
         return self.process
 

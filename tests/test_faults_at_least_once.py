@@ -19,7 +19,8 @@ def test_without_a_crash_every_event_counts_once(workload, fleet):
 @BOTH_CLIENTS
 def test_after_crashes_answers_may_be_doubled_and_nothing_is_lost_or_learned_twice(workload, fleet):
     daemon = fleet.daemon(workload, script="dying.py", **AT_LEAST_ONCE)
-    for point in ("before_group_commit", "after_poll", "after_first_send", "inside_snapshot", "before_group_commit"):
+    points = ("before_group_commit", "after_poll", "after_first_send", "inside_snapshot", "before_group_commit")
+    for point in points:
         assert point in (*POINTS, "before_group_commit")
         daemon.start(DIE_AT=point, DIE_ON="3")
         produce_until_dead(workload, daemon)
@@ -28,5 +29,5 @@ def test_after_crashes_answers_may_be_doubled_and_nothing_is_lost_or_learned_twi
     daemon.ready()
     learned(workload, daemon)
     assert daemon.stop() == 0, daemon.tail()
-    assert max(workload.answered().values()) == 2
+    assert 1 < max(workload.answered().values()) <= 1 + len(points)  # once more by each crash, at most
     assert not workload.complaints([daemon.snapshot()], doubles=False)

@@ -9,13 +9,14 @@ import numpy as np
 
 from streamnb.learners.block import Batch, Entries, Sums, shares
 from streamnb.learners.columns import Columns, dense_check, stored_of
+from streamnb.learners.copying import InPieces
 from streamnb.learners.kernels import bernoulli as kernel
 from streamnb.learners.kernels.bernoulli import BINS
 from streamnb.learners.kernels.counts import COLUMN, EVENTS, WIDTH
 from streamnb.learners.kernels.layout import LARGEST_NUMBER
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.kernels.whole import WHOLE
-from streamnb.learners.tables import FIRST_CAPACITY, Buffer, Names, grown, packers
+from streamnb.learners.tables import FIRST_CAPACITY, NO_INTS, Buffer, Names, grown, packers
 from streamnb.learners.values import (
     NUMBERS,
     SMALL_NORM,
@@ -180,6 +181,11 @@ class BernoulliBlock(VocabularyBlock):
             self.counts, self.features_, self.totals, self.scalars, self.bins, self.listed, self.cache,
             len(self.names.names), len(order), buffer.slots, buffer.values, n_entries, classes, label, w,
         )  # fmt: skip
+
+    def begin_copy(self) -> tuple[Self, list[InPieces]]:
+        self.fold()
+        twin, names = self.names.begin_copy()
+        return self._begin_copy({"names": twin, "listed": NO_INTS}, [names])
 
     def fold(self) -> None:
         """Count the rows of arrays on each of their columns, as if their names had been given."""

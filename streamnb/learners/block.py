@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self, TypeAlias
 
 import numpy as np
 
+from streamnb.learners.copying import ArrayInPieces, InPieces
 from streamnb.learners.kernels.layout import SUM_FIELDS
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.tables import Buffer, Names, Shape
@@ -245,11 +246,28 @@ class Block(abc.ABC):
         """Make a batch of a scipy sparse matrix whose columns are named 0, 1, ..."""
         raise NotImplementedError
 
+    by_slot: tuple[str, ...] = ()
+    """The arrays with a row for each line, of which a batch changes none but the rows in its buffer's `slots`."""
+
+    def begin_copy(self) -> tuple[Self, list[InPieces]]:
+        """Return a copy that is only to be read, and what of it is still to be made: the arrays by slot."""
+        return self._begin_copy({}, [])
+
+    def _begin_copy(self, instead: Mapping[str, Any], parts: list[InPieces]) -> tuple[Self, list[InPieces]]:
+        arrays = {name: ArrayInPieces(getattr(self, name)[: self.n_lines]) for name in self.by_slot}
+        twin = self._copy_but({**instead, **{name: part.copy for name, part in arrays.items()}})
+        return twin, [*parts, *arrays.values()]
+
     def copy(self) -> Self:
         """Return an independent copy, as fast as its arrays are copied."""
+        return self._copy_but({})
+
+    def _copy_but(self, instead: Mapping[str, Any]) -> Self:
         twin = object.__new__(type(self))
         for name, value in self.__dict__.items():
-            if isinstance(value, list) and value and isinstance(value[0], dict):
+            if name in instead:
+                value = instead[name]
+            elif isinstance(value, list) and value and isinstance(value[0], dict):
                 value = [item.copy() for item in value]
             elif isinstance(value, np.ndarray):
                 value = value.copy("K")

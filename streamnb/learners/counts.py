@@ -7,6 +7,7 @@ import numpy as np
 
 from streamnb.learners.block import Batch, Entries, Sums, shares
 from streamnb.learners.columns import Columns, dense_check, stored_of
+from streamnb.learners.copying import InPieces, NamesInPieces, Unsearchable
 from streamnb.learners.kernels import counts as kernel
 from streamnb.learners.kernels.counts import COLUMN, DF, EVENTS, GROUP, WIDTH, N
 from streamnb.learners.kernels.layout import LARGEST_NUMBER
@@ -243,6 +244,12 @@ class CountsBlock(VocabularyBlock):
             self.counts, self.features_, self.groups, self.scalars, len(self.tokens),
             buffer.slots, buffer.values, n_entries, classes, label, w,
         )  # fmt: skip
+
+    def begin_copy(self) -> tuple[Self, list[InPieces]]:
+        self.fold()
+        tokens = NamesInPieces(self.tokens)
+        slots_of = [Unsearchable(len(slots)) for slots in self.slots_of]
+        return self._begin_copy({"tokens": tokens.copy, "slots_of": slots_of}, [tokens])
 
     def fold(self) -> None:
         """Count the rows of arrays on each of their columns, as if their names had been given."""

@@ -9,6 +9,7 @@ from river import base
 
 from streamnb.learners import frames, merging, options, saving, unlearning
 from streamnb.learners.block import Block, Entries, Likelihood, Sums, new_sums
+from streamnb.learners.copying import Copying
 from streamnb.learners.explaining import Explanation, explain
 from streamnb.learners.forgetting import Forgetting
 from streamnb.learners.kernels import answer as kernel
@@ -61,6 +62,7 @@ class Model(base.MiniBatchClassifier):
         self.rounded = False
         self.class_table: Floats = np.zeros((2, FIELDS))
         self.forgetting = Forgetting(self.half_life)
+        self.copying: Copying[Self] | None = None
         for label in self.declared:
             self.add_label(label)
         self.sort_labels()
@@ -144,6 +146,8 @@ class Model(base.MiniBatchClassifier):
         batch.order = self.order
         if self.forgets:
             self.forgetting.weigh(rows)
+        if self.copying and rows.learned:
+            self.copying.before(rows)
 
     def label_slot(self, y: Any, fresh: Mapping[Label, int]) -> tuple[int, Label]:
         """Return a label's slot (-1: it has none) and the label in Python's own type; refuse what cannot be one."""
@@ -364,10 +368,22 @@ class Model(base.MiniBatchClassifier):
 
     def copy(self) -> Self:
         """Return an independent copy."""
+        return self._twin([block.copy() for block in self.blocks])
+
+    def begin_copy(self) -> Copying[Self]:
+        """Begin a copy of the model as it is now, in place of one that is not done yet.
+
+        Meanwhile the model may learn batches (`learn_rows`, `predict_learn_rows`) and nothing else.
+        """
+        blocks, parts = zip(*[block.begin_copy() for block in self.blocks], strict=True) if self.blocks else ((), ())
+        self.copying = Copying(self, self._twin(list(blocks)), parts)
+        return self.copying
+
+    def _twin(self, blocks: list[Block]) -> Self:
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
         twin.labels = self.labels.copy()
-        twin.blocks = [block.copy() for block in self.blocks]
+        twin.blocks, twin.copying = blocks, None
         twin.class_table = self.class_table.copy()
         twin.forgetting = self.forgetting.copy()
         twin._start_one()

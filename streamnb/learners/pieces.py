@@ -2,12 +2,14 @@
 
 A snapshot is written beside a loop that must go on: one call into C holds the interpreter from its begin to its end,
 so none may take long; and one that touches many objects, if only to copy a list of them, waits for memory at each.
-NumPy's on large arrays of numbers, hashing and writing let it go.
+NumPy's on large arrays of numbers, hashing and writing let it go. And between the pieces the interpreter is given up
+for a moment, if the thread has a `PAUSE` for that: Python itself shares it half and half.
 """
 
 import json
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from operator import is_
 from typing import Any
 
@@ -21,11 +23,16 @@ PIECE_BYTES = 1 << 18
 SAMPLED = 20
 MANY_NEW = 4
 """From this share of new names on, all are sorted."""
+PAUSE: ContextVar[Callable[[], None]] = ContextVar("PAUSE", default=lambda: None)
+"""What a thread does after each piece. So deep inside the blocks that everyone between would have to pass it on."""
 
 
 def in_pieces(values: list[Any]) -> Iterator[list[Any]]:
     """Yield a list's parts, one after another."""
-    return (values[at : at + PIECE] for at in range(0, len(values), PIECE))
+    pause = PAUSE.get()
+    for at in range(0, len(values), PIECE):
+        yield values[at : at + PIECE]
+        pause()
 
 
 def in_order(names: Any, slots: Iterable[int]) -> tuple[list[Any], Ints]:
@@ -37,12 +44,15 @@ def in_order(names: Any, slots: Iterable[int]) -> tuple[list[Any], Ints]:
     sample = sorted(keys[slot] for slot in found[:: max(1, len(found) // (SAMPLED * n_pieces))])
     bounds = [sample[len(sample) * i // n_pieces] for i in range(1, n_pieces)]
     pieces: list[list[int]] = [[] for _ in range(n_pieces)]
-    for slot in found:
-        pieces[bisect_right(bounds, keys[slot])].append(slot)
+    for some in in_pieces(found):
+        for slot in some:
+            pieces[bisect_right(bounds, keys[slot])].append(slot)
     ordered: list[Any] = []
+    pause = PAUSE.get()
     for piece in pieces:
         piece.sort(key=keys.__getitem__)
         ordered += [names[slot] for slot in piece]
+        pause()
     return ordered, joined(np.array(piece, np.int64) for piece in pieces)
 
 
@@ -96,8 +106,10 @@ def joined(parts: Iterable[Ints]) -> Ints:
 def byte_pieces(array: Array) -> Iterator[bytes]:
     """Yield the float64 numbers of an array, little-endian. Joining bytes, and nothing else, lets others go on."""
     data = np.ascontiguousarray(array, "<f8").reshape(-1).view(np.uint8).data
+    pause = PAUSE.get()
     for at in range(0, len(data), PIECE_BYTES):
         yield data[at : at + PIECE_BYTES].tobytes()
+        pause()
 
 
 def json_pieces(value: Any) -> Iterator[str]:

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from streamnb.learners.copying import NamesInPieces
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.pieces import Order
 
@@ -128,6 +129,12 @@ class Names:
     def in_order(self) -> tuple[list[Any], Ints]:
         """Return the names sorted, and their slots: both not to be changed."""
         return self.order.of(self.names)
+
+    def begin_copy(self) -> tuple["Names", NamesInPieces]:
+        """Return a copy that is only to be read, slot by slot, and its names, which are still to be copied."""
+        twin, names = Names(), NamesInPieces(self.names)
+        twin.names, twin.order = names.copy, self.order
+        return twin, names
 
     def copy(self) -> "Names":
         twin = Names()

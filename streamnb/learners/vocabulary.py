@@ -21,6 +21,7 @@ class VocabularyBlock(Block):
 
     counts: Array
     scalars: Floats
+    by_slot = ("counts", "features_")
 
     def hold(self, counts: Floats) -> None:
         """Take over counts."""
