@@ -186,55 +186,62 @@ def end_of_name(text: Bytes, at: int) -> int:
 
 
 @inlined
-def fits(
-    text: Bytes, at: int, stop: int, literals: Bytes, bounds: Ints, kinds: Ints, columns: Ints,
+def read(
+    text: Bytes, at: int, stop: int, part: int, literals: Bytes, bounds: Ints, kinds: Ints, columns: Ints,
     least: float, limit: float, values: Floats, spans: Ints,
-) -> bool:  # fmt: skip
-    """Whether the event is one of the template; its numbers and names are noted in any case."""
-    last = bounds[-1] - bounds[-2]
-    if at + last > stop:
-        return False
-    for k in range(last):  # first, for what differs most often is what is there at all
-        if text[stop - last + k] != literals[bounds[-2] + k]:
-            return False
-    for part in range(len(bounds) - 1):
-        start, end = bounds[part], bounds[part + 1]
+) -> tuple[int, int]:  # fmt: skip
+    """Read an event from a part of the template on; return the part that it has not, and where this would begin.
+
+    Behind the last part there is none, which the event then has. What stands in the other parts is noted.
+    """
+    while part <= len(kinds):
+        begin, start, end = at, bounds[part], bounds[part + 1]
         if at + end - start > stop:
-            return False
+            return part, begin
         for k in range(end - start):
             if text[at + k] != literals[start + k]:
-                return False
+                return part, begin
         at += end - start
         if part == len(kinds):
-            return at == stop
-        if kinds[part] == NUMBER:
+            if at < stop:
+                return part, begin
+        elif kinds[part] == NUMBER:
             value, at = read_number(text, at)
             if not least <= value < limit:  # nor NaN
-                return False
+                return part, begin
             values[columns[part]] = value
         else:
             spans[2 * columns[part]] = at
             at = end_of_name(text, at)
             if at < 0:
-                return False
+                return part, begin
             spans[2 * columns[part] + 1] = at
-    return False
+        part += 1
+    return part, at
 
 
 @jit
 def scan(
-    text: Bytes, starts: Ints, literals: Bytes, bounds: Ints, kinds: Ints, columns: Ints,
-    least: float, limit: float, number: int, taken: Ints, values: Floats, spans: Ints,
+    text: Bytes, starts: Ints, literals: Bytes, bounds: Ints, kinds: Ints, columns: Ints, least: float, limit: float,
+    number: int, shared: int, taken: Ints, reached: Ints, values: Floats, spans: Ints,
 ) -> None:  # fmt: skip
     """Mark the untried events of a template, its numbers all from least to below limit, as taken by `number`.
 
     `text` (n_bytes,) has a byte behind each event that no number and no name can go on with; `starts` (n_events + 1,).
     The template: its literals, `bounds` (n_places + 2,) of each, and between two of them the kind and the column of
     what stands there: a number goes to `values` (n_events, n_numbers), begin and end of a name to `spans`
-    (n_events, 2 n_names).
+    (n_events, 2 n_names). A part is a literal and what follows it. The first `shared` parts are those of the template
+    before, of which `reached` (n_events, 2) says the part that an untried event has not, and where it would begin.
     """
     for i in range(len(taken)):
-        if taken[i] == UNTRIED and fits(
-            text, starts[i], starts[i + 1] - 1, literals, bounds, kinds, columns, least, limit, values[i], spans[i]
-        ):
+        if taken[i] != UNTRIED or reached[i, 0] < shared:
+            continue
+        first, at = 0, starts[i]
+        if reached[i, 0] == shared:
+            first, at = shared, reached[i, 1]
+        part, at = read(
+            text, at, starts[i + 1] - 1, first, literals, bounds, kinds, columns, least, limit, values[i], spans[i]
+        )
+        reached[i, 0], reached[i, 1] = part, at
+        if part > len(kinds):
             taken[i] = number

@@ -35,6 +35,15 @@ class Template:
     columns: tuple[int, ...]
     """See `scanning.scan`."""
 
+    def shared(self, other: "Template") -> int:
+        """Return how many parts both begin with."""
+        ours, theirs = (list(zip(t.bounds[1:], t.kinds, t.columns, strict=False)) for t in (self, other))
+        equal = [a == b for a, b in zip(ours, theirs, strict=False)]
+        n = equal.index(False) if False in equal else len(equal)
+        while self.literals[: self.bounds[n]] != other.literals[: other.bounds[n]]:
+            n -= 1
+        return n
+
 
 class Scan:
     """Reads events template by template."""
@@ -52,15 +61,20 @@ class Scan:
         self._starts = np.zeros(n + 1, np.int64)
         np.cumsum(sizes + 1, out=self._starts[1:])
         self._takes = 0
+        self._last: tuple[Template, float, float] | None = None
+        self._reached = np.column_stack((np.zeros(n, np.int64), self._starts[:-1]))
 
     def take(self, template: Template, least: float, limit: float) -> Ints:
         """Take the untried events of a template whose numbers are from least to below limit; return their rows."""
         self.widen(len(template.features) + template.timed)
+        same = self._last is not None and self._last[1:] == (least, limit)
+        shared = template.shared(self._last[0]) if self._last and same else 0
+        self._last = template, least, limit
         scan(
             self._letters, self._starts,
             np.frombuffer(template.literals, np.uint8), np.array(template.bounds), np.array(template.kinds),
             np.array(template.columns),
-            least, limit, self._takes, self.taken, self.values, self._spans,
+            least, limit, self._takes, shared, self.taken, self._reached, self.values, self._spans,
         )  # fmt: skip
         self._takes += 1
         return np.flatnonzero(self.taken == self._takes - 1)

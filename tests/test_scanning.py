@@ -162,3 +162,40 @@ def test_an_event_that_is_too_long_is_not_tried() -> None:
 )
 def test_no_template_is_made_of_what_may_mean_something_else(event: bytes, features: list[str]) -> None:
     assert template_of(event, features, KEYS) is None
+
+
+VARIANTS = [
+    b'{"x":{"a":1,"b":2},"y":"p"}',
+    b'{"x":{"a":1,"b":2}}',
+    b'{"x":{"a":1,"b":2},"id":"p"}',
+    b'{"x":{"a":1,"c":2},"y":"p"}',
+    b'{"id":"e","x":{"a":1,"b":2}}',
+    b'{"x":{"a":1},"y":"p"}',
+    b'{"x":{"a":1 ,"b":2},"y":"p"}',
+]
+
+
+@settings(deadline=None)
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(VARIANTS), st.sampled_from([b"1", b"1.5", b'"1"', b"7e1"])), min_size=1, max_size=12
+    ),
+    st.lists(st.tuples(st.sampled_from(VARIANTS), st.sampled_from([5.0, 100.0])), max_size=8),
+)
+def test_what_a_template_takes_does_not_depend_on_those_tried_before(
+    given_events: list[tuple[bytes, bytes]], tries: list[tuple[bytes, float]]
+) -> None:
+    events = [variant.replace(b":1", b":" + number) for variant, number in given_events]
+    scan, left = Scan(events, 1000), set(range(len(events)))
+    for variant, limit in tries:
+        template = template_of(variant, ["a", "b"][: variant.count(b"1") + variant.count(b"2")], KEYS)
+        assert template is not None
+        alone = Scan(events, 1000)
+        rows = alone.take(template, 0.0, limit)
+        rows = rows[np.isin(rows, list(left))]
+        assert scan.take(template, 0.0, limit).tolist() == rows.tolist()
+        width = len(template.features)
+        assert scan.values[rows, :width].tolist() == alone.values[rows, :width].tolist()
+        for part in template.named:
+            assert list(scan.names(part, rows)) == list(alone.names(part, rows))
+        left -= set(rows.tolist())

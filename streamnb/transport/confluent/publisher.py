@@ -57,18 +57,75 @@ class Batches:
         return Failure("passing", f"the broker refuses batches of up to {found} bytes; trying {self.bytes}")
 
 
-class Deliveries:
-    """Hears of each record of one publish that was not delivered: the client is set to tell of no others."""
+class Sending:
+    """The records of one publish: begins a transaction, if there is one, and queues what there is room for.
 
-    def __init__(self) -> None:
-        self.failed: list[tuple[KafkaError, Message]] = []
+    What goes wrong is raised by `finish`. Hears of each record that was not delivered: the client is set to tell of no
+    others.
+    """
 
-    def told(self, error: KafkaError, message: Message) -> None:
-        self.failed.append((error, message))
+    def __init__(self, producer: RdProducer, records: Sequence[Addressed], transactional: bool) -> None:
+        self.records = records
+        self._producer = producer
+        self._failed: list[tuple[KafkaError, Message]] = []
+        self._queued = 0
+        self._failure: Exception | None = None
+        try:
+            if transactional:
+                producer.begin_transaction()
+            self._queue()
+        except Exception as exc:
+            self._failure = exc
 
-    def require_none_failed(self, records: Sequence[Addressed]) -> None:
-        if self.failed:
-            raise Undelivered([(_index(records, message), error) for error, message in self.failed])
+    def finish(self, deadline: float) -> None:
+        """Send all records, and return when every one is acknowledged.
+
+        A record counts in the queue's length until `told` was called for it or need not be: once the queue is empty,
+        nothing can be told any more, and what did not fail was acknowledged.
+        """
+        producer, seconds = self._producer, deadline - time.monotonic()
+        try:
+            if self._failure is not None:
+                raise self._failure
+            while not self._queue():
+                self._make_room(deadline)
+            # Once one has failed, the transaction has, and librdkafka keeps all others for an abort that never comes.
+            while len(producer) and not self._failed and (left := deadline - time.monotonic()) > 0:
+                producer.flush(min(left, FLUSH_SECONDS))
+        except (KafkaException, SystemError):
+            producer.poll(0)
+            self._require_none_failed()  # they know better why nothing more can be sent
+            raise
+        self._require_none_failed()
+        if waiting := len(producer):
+            n = len(self.records)
+            raise Failure("passing", f"{n - waiting} of {n} records were acknowledged within {seconds:g} s")
+
+    def _queue(self) -> bool:
+        """Whether all records are queued now, or there is no room."""
+        produce, told = cast(Any, self._producer).produce, self._told  # its types do not know our headers for theirs
+        for topic, partition, key, value, headers in self.records[self._queued :]:
+            try:
+                produce(topic, value, key, partition, told, None, 0, headers)  # naming one would take a third longer
+            except BufferError:
+                return False
+            self._queued += 1
+        return True
+
+    def _make_room(self, deadline: float) -> None:
+        """Wait until the queue, which is full, is half empty: nobody else puts anything in it."""
+        full = len(self._producer)
+        while len(self._producer) > full // 2 and not self._failed:
+            if time.monotonic() > deadline:
+                raise Failure("passing", f"{full} records wait to be sent, and there is no room for more")
+            self._producer.poll(FULL_SECONDS)
+
+    def _told(self, error: KafkaError, message: Message) -> None:
+        self._failed.append((error, message))
+
+    def _require_none_failed(self) -> None:
+        if self._failed:
+            raise Undelivered([(_index(self.records, message), error) for error, message in self._failed])
 
 
 def _index(records: Sequence[Addressed], message: Message) -> int:
@@ -83,6 +140,7 @@ class Producer:
     def __init__(self, producer: RdProducer, transactional: bool, batches: Batches) -> None:
         self._producer: RdProducer | None = producer
         self._transactional, self._batches = transactional, batches
+        self._sending: Sending | None = None
 
     def prepare(self) -> None:
         if not self._transactional:
@@ -97,12 +155,15 @@ class Producer:
                 if error is None or not error.retriable() or time.monotonic() > deadline:
                     raise publishing(error, exc) from exc
 
+    def begin(self, records: Sequence[Addressed]) -> None:
+        if self._producer is not None:
+            self._sending = Sending(self._producer, records, self._transactional)
+
     def transact(self, commit: Commit, seconds: float) -> None:
         assert generation(commit.token) >= 0, "a commit under generation -1 is accepted from anyone"
         producer, deadline = self._open(), time.monotonic() + seconds
         with self._translated(commit.records, producer):
-            producer.begin_transaction()
-            _deliver(producer, commit.records, deadline)
+            self._begun(producer, commit.records).finish(deadline)
             if commit.offsets:
                 positions = positions_of(commit.offsets)
                 _insist(lambda left: producer.send_offsets_to_transaction(positions, commit.token, left), deadline)
@@ -111,7 +172,7 @@ class Producer:
     def deliver(self, records: Sequence[Addressed], seconds: float) -> None:
         producer = self._open()
         with self._translated(records, producer):
-            _deliver(producer, records, time.monotonic() + seconds)
+            self._begun(producer, records).finish(time.monotonic() + seconds)
 
     def close(self, seconds: float) -> bool:  # noqa: ARG002  # there is nothing to wait for
         """Drop what is queued. Not the client's own `close`, which aborts, after we no longer know what to abort.
@@ -123,6 +184,12 @@ class Producer:
             with suppress(KafkaException):
                 producer.purge(in_queue=True, in_flight=True, blocking=False)
         return True
+
+    def _begun(self, producer: RdProducer, records: Sequence[Addressed]) -> Sending:
+        sending, self._sending = self._sending, None
+        if sending is None or sending.records is not records:
+            return Sending(producer, records, self._transactional)
+        return sending
 
     def _open(self) -> RdProducer:
         if self._producer is None:
@@ -156,46 +223,6 @@ class Producer:
             error = error_of(exc)
             return error if error is not None and error.code() != KafkaError._STATE else None
         return None
-
-
-def _deliver(producer: RdProducer, records: Sequence[Addressed], deadline: float) -> None:
-    """Send all records, and return when every one is acknowledged.
-
-    A record counts in the queue's length until `told` was called for it or need not be: once the queue is empty,
-    nothing can be told any more, and what did not fail was acknowledged.
-    """
-    seconds = deadline - time.monotonic()
-    deliveries = Deliveries()
-    produce = cast(Any, producer).produce  # its types do not know our headers for some of theirs
-    try:
-        for topic, partition, key, value, headers in records:
-            # by position: naming one argument takes a third longer
-            call = topic, value, key, partition, deliveries.told, None, 0, headers
-            try:
-                produce(*call)
-            except BufferError:
-                _make_room(producer, deliveries, deadline)
-                produce(*call)
-        # Once one has failed, the transaction has, and librdkafka keeps all others for an abort that never comes.
-        while len(producer) and not deliveries.failed and (left := deadline - time.monotonic()) > 0:
-            producer.flush(min(left, FLUSH_SECONDS))
-    except (KafkaException, SystemError):
-        producer.poll(0)
-        deliveries.require_none_failed(records)  # they know better why nothing more can be sent
-        raise
-    deliveries.require_none_failed(records)
-    if waiting := len(producer):
-        said = f"{len(records) - waiting} of {len(records)} records were acknowledged within {seconds:g} s"
-        raise Failure("passing", said)
-
-
-def _make_room(producer: RdProducer, deliveries: Deliveries, deadline: float) -> None:
-    """Wait until the queue, which is full, is half empty: nobody else puts anything in it."""
-    full = len(producer)
-    while len(producer) > full // 2 and not deliveries.failed:
-        if time.monotonic() > deadline:
-            raise Failure("passing", f"{full} records wait to be sent, and there is no room for more")
-        producer.poll(FULL_SECONDS)
 
 
 def _insist(call: Callable[[float], Any], deadline: float) -> None:

@@ -76,10 +76,16 @@ class Member(Protocol):
 
 
 class Producer(Protocol):
-    """One producer, used until it fails once. Its calls, but for `close`, are made in one thread."""
+    """One producer, used until it fails once. Its calls, but for `begin` and `close`, are made in one thread."""
 
     def prepare(self) -> None:
         """Decide the last transaction of our id. Raise Failure."""
+
+    def begin(self, records: Sequence[Addressed]) -> None:
+        """Take what can be taken of the records that are published next, without waiting or raising: that is later.
+
+        The thread that made the records does so, for whom they are at hand.
+        """
 
     def transact(self, commit: Commit, seconds: float) -> None:
         """Publish records and offsets in one transaction; nothing is sent to be committed before all is acknowledged.

@@ -65,6 +65,7 @@ class Publisher:
         if worker is None or not worker.ready.is_set():
             raise PublishUnknown("the last transaction is not settled yet")
         commit, begun = Commit(records, offsets, duty.token), time.monotonic()
+        worker.begin(records)
         if self.exactly_once:
             answer = worker.ask(lambda producer: producer.transact(commit, seconds))
         else:
@@ -108,6 +109,11 @@ class Worker:
         self._leaving = threading.Event()
         self._thread = threading.Thread(target=self._run, name="streamnb-publish", daemon=True)
         self._thread.start()
+
+    def begin(self, records: Sequence[Addressed]) -> None:
+        """See `Producer.begin`; for a worker that is ready."""
+        if self._producer is not None:
+            self._producer.begin(records)
 
     def ask(self, job: Callable[[Producer], None]) -> "Future[None]":
         answer: Future[None] = Future()

@@ -89,6 +89,9 @@ class Producer:
             except KafkaError as exc:
                 raise _unprepared(exc) from exc
 
+    def begin(self, records: Sequence[Addressed]) -> None:
+        """Nothing: a call that takes records may wait."""
+
     def transact(self, commit: Commit, seconds: float) -> None:
         self._translated(lambda: transact(self._producer, commit, seconds))
 
