@@ -78,8 +78,8 @@ class _Waiting:
     rows: list[int] = field(default_factory=list)
     slots: list[int] = field(default_factory=list)
     """The places of the answers among the outputs."""
-    places: list[tuple[Run, int]] = field(default_factory=list)
-    """Where the records are."""
+    places: list[tuple[Run, Sequence[int]]] = field(default_factory=list)
+    """The runs that the records are of, and their places there."""
     keys: list[bytes | None] = field(default_factory=list)
     sources: list[bytes] = field(default_factory=list)
     timestamps: list[float | None] = field(default_factory=list)
@@ -88,6 +88,14 @@ class _Waiting:
     """What they came with."""
     late: list[bool] = field(default_factory=list)
     explanations: list[Explanation | None] = field(default_factory=list)
+
+    def record(self, answer: int) -> Record:
+        """Return the record that gets this one of the answers."""
+        for run, indexes in self.places:
+            if answer < len(indexes):
+                return run.record(indexes[answer])
+            answer -= len(indexes)
+        raise IndexError(answer)
 
 
 class Processor:
@@ -209,7 +217,7 @@ class Processor:
         waiting, n, place = self._waiting, sum(published), len(answers.outputs)
         waiting.slots += range(place, place + n)
         answers.outputs += [EXPECTED] * n
-        waiting.places += compress(zip(repeat(run), count()), published)
+        waiting.places.append((run, list(compress(count(), published))))
         waiting.keys += compress(run.keys, published)
         waiting.sources += sources(run.partition, compress(run.offsets, published))
         waiting.timestamps += compress(run.timestamps, published)
@@ -262,7 +270,7 @@ class Processor:
             waiting.rows.append(len(waiting.truths))
             waiting.slots.append(len(answers.outputs))
             answers.outputs.append(EXPECTED)
-            waiting.places.append((run, index))
+            waiting.places.append((run, [index]))
             waiting.keys.append(record.key)
             waiting.sources.append(record.source.encode())
             waiting.timestamps.append(record.timestamp)
@@ -321,8 +329,7 @@ class Processor:
         outputs = self._writer.outputs(labels, answered)
         refused = self._too_large(outputs)
         for i in refused:
-            run, index = waiting.places[i]
-            outputs[i] = self._refused(run.record(index), outputs[i], answers)
+            outputs[i] = self._refused(waiting.record(i), outputs[i], answers)
         first, last = waiting.slots[0], waiting.slots[-1]
         if last - first + 1 == len(outputs):
             answers.outputs[first : last + 1] = outputs

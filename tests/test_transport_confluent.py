@@ -200,7 +200,7 @@ def test_a_hundred_transactions_back_to_back_do_not_wait_for_the_retry_back_off(
 def test_a_producer_that_is_given_up_sends_nothing_more() -> None:
     kafka = KafkaConfig(bootstrap_servers=f"127.0.0.1:{free_port()}", instance="a")
     producer = producers(kafka, None, 1000)()
-    record = Addressed("t", 0, None, b"1", [])
+    record: Addressed = ("t", 0, None, b"1", [])
     with pytest.raises(Failure, match="0 of 1 records"):
         producer.deliver([record], 0.1)
     assert producer.close(0)
@@ -220,7 +220,7 @@ def test_records_that_expire_while_no_broker_answers_are_told_of() -> None:
 
 
 def addressed(*sizes: int) -> list[Addressed]:
-    return [Addressed("t", 0, None, b"x" * size, []) for size in sizes]
+    return [("t", 0, None, b"x" * size, []) for size in sizes]
 
 
 def too_large(*indexes: int) -> Undelivered:

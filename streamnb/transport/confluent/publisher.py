@@ -49,7 +49,7 @@ class Batches:
 
     def refused(self, records: Sequence[Addressed], undelivered: Undelivered) -> Failure:
         """Name the one record that is too large, or have batches made smaller until there is only one in each."""
-        sizes = {index: size_of(records[index]) for index, _ in undelivered.failed}
+        sizes = {index: size_of(*records[index][2:]) for index, _ in undelivered.failed}
         largest = max(sizes, key=lambda index: sizes[index])
         if sizes[largest] >= self.bytes:
             return publishing(undelivered.error, undelivered.error, largest)
@@ -131,7 +131,8 @@ class Sending:
 def _index(records: Sequence[Addressed], message: Message) -> int:
     """The first record that is this one; librdkafka hands back no mark of ours."""
     sent = message.topic(), message.key(), message.value()
-    return next((i for i, r in enumerate(records) if (r.topic, r.key, r.value) == sent), 0)
+    found = ((topic, key, value) for topic, _, key, value, _ in records)
+    return next((i for i, record in enumerate(found) if record == sent), 0)
 
 
 class Producer:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain, groupby, repeat
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import NamedTuple
 
 from kafka.partitioner.default import murmur2
@@ -15,17 +15,12 @@ ANY = -1
 RECORD_BYTES = 128
 HEADER_BYTES = 16
 
-SINK_OF = attrgetter("sink")
+SINK_OF, NAME_OF, CONTENT_OF = attrgetter("sink"), itemgetter(0), itemgetter(1)
 
 
-class Addressed(NamedTuple):
-    """One record, ready to send."""
-
-    topic: str
-    partition: int
-    key: bytes | None
-    value: bytes | None
-    headers: list[tuple[str, bytes]]
+Headers = Sequence[tuple[str, bytes]]
+Addressed = tuple[str, int, bytes | None, bytes | None, list[tuple[str, bytes]]]
+"""Topic, partition, key, value and headers of a record, ready to send: made in a third of the time of a NamedTuple."""
 
 
 class Target(NamedTuple):
@@ -36,11 +31,11 @@ class Target(NamedTuple):
     largest_bytes: int
 
 
-def size_of(output: Output | Addressed) -> int:
-    """Bytes the record takes at most."""
-    size = len(output.key or b"") + len(output.value or b"") + RECORD_BYTES
-    for name, value in output.headers:
-        size += (len(name) if name.isascii() else len(name.encode())) + len(value) + HEADER_BYTES
+def size_of(key: bytes | None, value: bytes | None, headers: Headers) -> int:
+    """Bytes that such a record takes at most."""
+    size = len(key or b"") + len(value or b"") + RECORD_BYTES
+    for name, content in headers:
+        size += len(name.encode()) + len(content) + HEADER_BYTES
     return size
 
 
@@ -69,29 +64,23 @@ class Router:
         topic, partitions, largest = target
         _, keys, values, headers = zip(*outputs, strict=True)
         if _bound(keys, values, headers) > largest:
-            sizes = map(size_of, outputs)
+            sizes = map(size_of, keys, values, headers)
             if too_large := next(((i, size) for i, size in enumerate(sizes) if size > largest), None):
                 index, size = too_large
                 said = f"{topic}: an output of {size} bytes, the topic takes {largest}"
                 raise OutputTooLarge(said, before + index)
-        fallback, place = partitions[self._turn % len(partitions)], self._place
-        where = (
-            [fallback if key is None else place(key, partitions) for key in keys]
-            if len(partitions) > 1
-            else repeat(fallback)
-        )
-        columns = zip(repeat(topic), where, keys, values, map(list, headers))
-        return map(tuple.__new__, repeat(Addressed), columns)  # half the time of calling Addressed
+        one, place = partitions[self._turn % len(partitions)], self._place
+        where: Iterable[int] = repeat(one)
+        if len(partitions) > 1:
+            where = [one if key is None else place(key, partitions) for key in keys]
+        lists = [found if type(found) is list else list(found) for found in headers]
+        return zip(repeat(topic), where, keys, values, lists)  # the first may be endless, both
 
 
-def _bound(
-    keys: Iterable[bytes | None],
-    values: Iterable[bytes | None],
-    headers: Sequence[Sequence[tuple[str, bytes]]],
-) -> int:
-    """Bytes that no record of these columns takes more than: a fifth of the time of asking `size_of` for each."""
+def _bound(keys: Iterable[bytes | None], values: Iterable[bytes | None], headers: Sequence[Headers]) -> int:
+    """Bytes that no record of these columns takes more than: a fraction of the time of asking `size_of` for each."""
     pairs = list(chain.from_iterable(headers))
-    names = max((len(name.encode()) for name in {name for name, _ in pairs}), default=0)
-    contents = max((len(content) for _, content in pairs), default=0)
+    names = max((len(name.encode()) for name in set(map(NAME_OF, pairs))), default=0)
+    contents = max(map(len, map(CONTENT_OF, pairs)), default=0)
     most = max(map(len, headers)) * (names + contents + HEADER_BYTES)
     return RECORD_BYTES + most + sum(max(map(len, filter(None, column)), default=0) for column in (keys, values))
