@@ -19,6 +19,7 @@ from streamnb.transport import Committed, Output, Partition
 from streamnb.transport.confluent.failures import REFUSED, REGROUPED, REPLACED, TOO_LARGE, grouping, publishing
 from streamnb.transport.confluent.member import generation
 from streamnb.transport.confluent.publisher import Batches, Undelivered, producers
+from streamnb.transport.confluent.reader import Reader
 from streamnb.transport.kafka import KafkaTransport
 from streamnb.transport.kafka.client import Failure
 from streamnb.transport.kafka.router import Addressed
@@ -97,6 +98,22 @@ def test_records_that_are_there_are_not_waited_with_until_the_batch_is_full(app:
         app.produce(b"%d" % i)
         assert wait_until(lambda: transport.poll(0.5, 1000).records)
     assert time.monotonic() - begun < 5 * 0.5
+
+
+def test_a_reader_that_was_idle_begins_at_once(app: App) -> None:
+    """The client by itself asks who leads a topic once a second, and at times by chance."""
+    app.produce(b"1")
+    seconds = []
+    for _ in range(8):
+        reader = Reader("app", KafkaConfig(bootstrap_servers=app.cluster.bootstrap), 1000, dict)
+        reader.start()
+        reader.poll(0.3, 1)
+        begun = time.monotonic()
+        reader.read({app.first: 0})
+        wait_until(lambda reader=reader: reader.poll(0.02, 1).runs)
+        seconds.append(time.monotonic() - begun)
+        reader.close(1)
+    assert sorted(seconds)[6] < 0.4
 
 
 def test_a_position_that_is_lost_is_complained_of_until_another_is_read(app: App) -> None:

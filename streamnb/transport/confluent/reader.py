@@ -24,6 +24,7 @@ log = logs.get("transport.kafka")
 
 POLL_SECONDS = 0.5
 MEND_SECONDS = 10.0
+LEADERS_SECONDS = 1.0
 MOST_BYTES = 1_000_000_000
 UNREADABLE = {
     KafkaError._BAD_MSG,
@@ -62,6 +63,7 @@ class Reader:
         self._consumer: Consumer | None = None
         self._partitions: dict[tuple[str, int], Partition] = {}
         self._positions: dict[Partition, int] = {}
+        self._led: set[str] = set()
         self._again = False
         self._trouble: StreamnbError | None = None
 
@@ -70,6 +72,7 @@ class Reader:
 
     def read(self, positions: Mapping[Partition, int]) -> None:
         """Read exactly these partitions, each from its offset."""
+        self._learn_leaders({partition.topic for partition in positions})
         self._partitions = {(p.topic, p.number): p for p in positions}
         self._positions = dict(positions)
         self._trouble = None
@@ -101,6 +104,15 @@ class Reader:
     def _assign(self) -> None:
         self._again = False
         self._open().assign([TopicPartition(p.topic, p.number, at) for p, at in self._positions.items()])
+
+    def _learn_leaders(self, topics: set[str]) -> None:
+        """Have the client know who leads the partitions of topics: by itself it asks once a second only."""
+        for topic in topics - self._led:
+            try:
+                self._open().list_topics(topic, LEADERS_SECONDS)
+                self._led.add(topic)
+            except KafkaException as exc:
+                log.debug("reader.leaders_unknown", topic=topic, error=exc)
 
     def _consumed(self, seconds: float, limit: int) -> list[Any]:
         """What there is, at once: left alone, the client would wait until it has `limit` messages."""
