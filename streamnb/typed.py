@@ -30,6 +30,8 @@ CANNOT_DECODE = (ValueError, TypeError, RecursionError, OverflowError, MemoryErr
 PLAIN_IDS = {int, str, type(None)}
 MOST_LAYOUTS = 100
 LONGEST_PAUSE = 64
+FEWEST = 16
+"""So many events of one layout, one after another, are worth the while: the general path is as fast for fewer."""
 MOST_TRIES = 4
 """Templates that are made of one run's events."""
 NONE = -1
@@ -90,7 +92,10 @@ class TypedReader:
 
         Where few can be taken, most runs are not tried, so that trying costs next to nothing.
         """
-        if self._decode is None or self._left_out < self._pause:
+        if self._decode is None or len(run) < FEWEST:
+            yield run, None
+            return
+        if self._left_out < self._pause:
             self._left_out += 1
             yield run, None
             return
@@ -207,10 +212,11 @@ class _Found:
         self.scan.widen(len(layout.slots))
 
     def parts(self) -> Iterator[tuple[Run, Typed | None]]:
-        """Yield the run, cut where the layout changes."""
+        """Yield the run, cut where the layout changes; where it soon does again, nothing has been taken."""
         layouts = list(self._numbers)
-        cuts = np.flatnonzero(np.diff(self._layouts)) + 1
-        for start, stop in pairwise([0, *cuts.tolist(), len(self.run)]):
+        sizes = np.diff(self._cuts())
+        self._layouts[np.repeat(sizes < FEWEST, sizes)] = NONE
+        for start, stop in pairwise(self._cuts()):
             part, number = self.run.part(start, stop), self._layouts[start]
             if number == NONE:
                 yield part, None
@@ -227,6 +233,9 @@ class _Found:
                     self.scan.values[start:stop, : len(layout.slots)],
                 ),
             )
+
+    def _cuts(self) -> list[int]:
+        return [0, *(np.flatnonzero(np.diff(self._layouts)) + 1).tolist(), len(self.run)]
 
 
 def _keys(config: EventConfig) -> dict[str, str]:

@@ -139,9 +139,9 @@ def on_raw_records(test: Any) -> Any:
     for model in MODELS:
         for timed in (True, False):
             for sizes in SIZES:
-                test = example(RAW, model, LOG, sizes, "unlabelled", (0, 0), timed, {})(test)
+                test = example(RAW, model, LOG, sizes, "unlabelled", (0, 0), timed, {}, 1)(test)
     for sizes in SIZES:
-        test = example(RAW, MODELS[0], LOG, sizes, "all", (0, 0), True, LIMITED)(test)
+        test = example(RAW, MODELS[0], LOG, sizes, "all", (0, 0), True, LIMITED, 1)(test)
     return test
 
 
@@ -157,6 +157,7 @@ def on_raw_records(test: Any) -> Any:
     st.sampled_from(
         [{}, {"limits": {"event_bytes": 1000, "classes": 2, "event_features": 3}}, {"event": {"id": None}}]
     ),
+    st.sampled_from([1, 1, 2, 3]),
 )
 @on_raw_records
 def test_a_batch_decoded_by_type_is_its_records_one_by_one_on_the_general_path(
@@ -168,6 +169,7 @@ def test_a_batch_decoded_by_type_is_its_records_one_by_one_on_the_general_path(
     due: tuple[int, int],
     timed: bool,
     sections: dict[str, Any],
+    fewest: int,
 ) -> None:
     learned, owned = due
     marks = Watermarks({LOG: learned}, {partition: owned}, {partition: 4})
@@ -178,6 +180,7 @@ def test_a_batch_decoded_by_type_is_its_records_one_by_one_on_the_general_path(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typed, "LONGEST_PAUSE", 0)
+        patch.setattr(typed, "FEWEST", fewest)
         by_type = worked(processor(model, publish, **sections), found, marks)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typed, "layout_of", lambda *_: None)
