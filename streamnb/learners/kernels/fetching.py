@@ -58,12 +58,15 @@ def fetch_next(
     """Ask for what reading and learning the event after this one takes: counts, and marks unless all is `settled`."""
     after = row + 1
     if after < n_rows and n_classes > 0:
-        named = events[after, LABEL] >= 0.0 and events[after, WIDE] == 0.0
-        marks = 0 if settled else features.shape[1] if named else 1
         for k in range(starts[after], starts[after + 1]):
             for c in range(0, n_classes, LINE // counts.itemsize):
                 fetch(counts, slots[k], c)
             fetch(counts, slots[k], n_classes - 1)  # the counts of a feature need not start with a line
+        if settled:
+            return
+        named = events[after, LABEL] >= 0.0 and events[after, WIDE] == 0.0
+        marks = features.shape[1] if named else 1
+        for k in range(starts[after], starts[after + 1]):
             for field in range(marks):
                 fetch(features, slots[k], field)
 
