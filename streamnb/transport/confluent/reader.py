@@ -107,12 +107,12 @@ class Reader:
 
     def _learn_leaders(self, topics: set[str]) -> None:
         """Have the client know who leads the partitions of topics: by itself it asks once a second only."""
-        for topic in topics - self._led:
-            try:
+        try:
+            for topic in topics - self._led:
                 self._open().list_topics(topic, LEADERS_SECONDS)
                 self._led.add(topic)
-            except KafkaException as exc:
-                log.debug("reader.leaders_unknown", topic=topic, error=exc)
+        except KafkaException as exc:  # the broker is away: nobody else answers either
+            log.debug("reader.leaders_unknown", error=exc)
 
     def _consumed(self, seconds: float, limit: int) -> list[Any]:
         """What there is, at once: left alone, the client would wait until it has `limit` messages."""
