@@ -148,9 +148,8 @@ class Reader:
         """
         headers = self._headers(messages)
         messages = messages[: len(headers)]
-        if len(self._partitions) == 1 and messages:
-            (partition,) = self._partitions.values()
-            return [_run(partition, messages, headers)]
+        if messages and len(self._partitions) == 1:  # what was fetched for others would come first
+            return [_run(self._partitions[messages[0].topic(), messages[0].partition()], messages, headers)]
         runs, start = [], 0
         for place, found in groupby(zip(map(TOPIC, messages), map(NUMBER, messages), strict=True)):
             stop = start + len(list(found))
