@@ -141,7 +141,7 @@ class Processor:
         for _ in range(2):  # the second time, all is known
             rows.append(x, label, 1.0, 0.0)
             scored = model.predict_learn_rows(rows)
-            Scores().update([str(label) for label in scored.labels], scored.probabilities, scored.best, [label])
+            Scores().update(list(map(str, scored.labels)), scored.probabilities, scored.best, [label])
             rows.clear()
         self._typed.warm_up()
         if self._explain:

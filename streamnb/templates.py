@@ -135,12 +135,12 @@ def template_of(document: bytes, features: Sequence[str], keys: Mapping[bytes, s
             return None
         elif text == NULL:
             continue
-        elif part in NAMED and PLAIN_NAME.fullmatch(text) and not (part == "timestamp" and text[:1] != QUOTE):
-            places.append((begin, end, NAME, NAMED.index(part)))
-            named.add(part)
         elif part == "timestamp" and text[:1] != QUOTE:
             places.append((begin, end, NUMBER, len(features)))
             timed = True
+        elif part in NAMED and PLAIN_NAME.fullmatch(text):
+            places.append((begin, end, NAME, NAMED.index(part)))
+            named.add(part)
         else:
             return None
     if n_numbers != len(features):

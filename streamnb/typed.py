@@ -173,6 +173,7 @@ class TypedReader:
         if not all(layout.least <= value < LARGEST_NUMBER for value in values):
             return []
         found.take(layout, row, event.label is not None)
+        found.scan.widen(len(names))
         found.scan.values[row, : len(names)] = values
         found.ids[row], found.labels[row], found.times[row] = event.id, event.label, time
         return names
@@ -209,7 +210,6 @@ class _Found:
         """Note that these events have been taken."""
         self._labelled[rows] = labelled
         self._layouts[rows] = self._numbers.setdefault(layout, len(self._numbers))
-        self.scan.widen(len(layout.slots))
 
     def parts(self) -> Iterator[tuple[Run, Typed | None]]:
         """Yield the run, cut where the layout changes; where it soon does again, nothing has been taken."""

@@ -127,10 +127,11 @@ class Reader:
 
     def _sorted(self, messages: Sequence[Any]) -> tuple[list[Run], dict[Partition, int], list[Trouble]]:
         """Records, where every partition is then (an end is behind aborted data and control records), and errors."""
-        runs = self._runs(list(filterfalse(ERROR, messages)))
+        failed = list(filter(ERROR, messages))
+        runs = self._runs(list(filterfalse(ERROR, messages)) if failed else messages)
         moved = {run.partition: run.next_offsets[-1] for run in runs}
         troubles: list[Trouble] = []
-        for message in filter(ERROR, messages) if not self._again else ():
+        for message in failed if not self._again else ():
             partition = self._partitions.get((message.topic(), message.partition()))
             offset, error = message.offset(), message.error()
             if partition is None:
