@@ -158,7 +158,8 @@ class Engine:
             self._save_first()
         self._restore_ends = self._transport.restore_ends()
         self.pulse.beat()
-        self._enter("restoring")
+        self._progress.restore_remaining = self._ledger.remaining(self._restore_ends)
+        self._enter("restoring")  # which shows what remains
         self._transport.read(self._ledger.read_from())
         self._restored()
 

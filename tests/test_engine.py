@@ -12,8 +12,8 @@ from streamnb.cli.wiring import store_of
 from streamnb.config import Config, load, quick_form
 from streamnb.engine import IDLE_POLL_SECONDS, POLL_SECONDS, STEP_SECONDS, Engine
 from streamnb.metrics import Metrics
-from streamnb.reports import Step
-from streamnb.transport import Batch, Duty
+from streamnb.reports import Status, Step
+from streamnb.transport import Batch, Duty, Partition
 from streamnb.transport.files import FilesTransport
 
 
@@ -64,6 +64,35 @@ def test_who_has_no_duty_yet_looks_for_one_more_often(tmp_path: Path) -> None:
     Engine(config, transport, store_of(config, metrics), metrics).run()
     assert set(transport.found) == {(IDLE_POLL_SECONDS, False), (POLL_SECONDS, True)}
     assert IDLE_POLL_SECONDS < POLL_SECONDS
+
+
+class Restores(FilesTransport):
+    """Has the model reach the end of the file before there is duty, as a labelled topic has."""
+
+    def restore_ends(self) -> dict[Partition, int]:
+        return {partition: extent.end for partition, extent in self.extents().items()}
+
+
+class Remains(Metrics):
+    """Remembers what was said to remain each time that the state was said to be `restoring`."""
+
+    def __init__(self, app: str) -> None:
+        super().__init__(app, "a", "1")
+        self.found: list[int] = []
+
+    def status(self, status: Status) -> None:
+        if status.state == "restoring":
+            self.found.append(status.restore_remaining)
+        super().status(status)
+
+
+def test_who_is_restoring_says_from_the_first_what_remains(tmp_path: Path) -> None:
+    config = config_of(tmp_path, 2000)
+    remains = Remains(config.app)
+    transport = Restores(config.files, config.output, event_bytes=1000)
+    Engine(config, transport, store_of(config, remains), remains).run()
+    assert remains.found[0] == (tmp_path / "events.jsonl").stat().st_size
+    assert remains.found == sorted(remains.found, reverse=True)
 
 
 def sizes_of_batches(folder: Path, events: int, working: Callable[[], float]) -> list[int]:
