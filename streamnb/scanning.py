@@ -222,12 +222,12 @@ def read(
 
 @jit
 def scan(
-    text: Bytes, starts: Ints, literals: Bytes, bounds: Ints, kinds: Ints, columns: Ints, least: float, limit: float,
-    number: int, shared: int, taken: Ints, reached: Ints, values: Floats, spans: Ints,
+    text: Bytes, begins: Ints, ends: Ints, literals: Bytes, bounds: Ints, kinds: Ints, columns: Ints,
+    least: float, limit: float, number: int, shared: int, taken: Ints, reached: Ints, values: Floats, spans: Ints,
 ) -> None:  # fmt: skip
     """Mark the untried events of a template, its numbers all from least to below limit, as taken by `number`.
 
-    `text` (n_bytes,) has a byte behind each event that no number and no name can go on with; `starts` (n_events + 1,).
+    `begins` and `ends` (n_events,) in `text` (n_bytes,), whose last byte is one that no number and no name has.
     The template: its literals, `bounds` (n_places + 2,) of each, and between two of them the kind and the column of
     what stands there: a number goes to `values` (n_events, n_numbers), begin and end of a name to `spans`
     (n_events, 2 n_names). A part is a literal and what follows it. The first `shared` parts are those of the template
@@ -236,12 +236,10 @@ def scan(
     for i in range(len(taken)):
         if taken[i] != UNTRIED or reached[i, 0] < shared:
             continue
-        first, at = 0, starts[i]
+        first, at = 0, begins[i]
         if reached[i, 0] == shared:
             first, at = shared, reached[i, 1]
-        part, at = read(
-            text, at, starts[i + 1] - 1, first, literals, bounds, kinds, columns, least, limit, values[i], spans[i]
-        )
+        part, at = read(text, at, ends[i], first, literals, bounds, kinds, columns, least, limit, values[i], spans[i])
         reached[i, 0], reached[i, 1] = part, at
         if part > len(kinds):
             taken[i] = number

@@ -9,6 +9,7 @@ import numpy as np
 
 from streamnb.learners.kernels.types import Floats, Ints
 from streamnb.scanning import LEFT, NAME, NUMBER, UNTRIED, scan
+from streamnb.slices import NULL, Slices
 
 NAMED = ("id", "label", "timestamp")
 """The parts that may be names, in the order of their spans."""
@@ -16,7 +17,7 @@ MOST_TEMPLATES = 8
 
 TOKEN = re.compile(rb'"(?:[^"\\]|\\.)*"|[-+.0-9a-zA-Z]+|[{}\[\]:,]')
 PLAIN_NAME = re.compile(rb'"[^"\\\x00-\x1f\x7f-\xff]*"|-?[0-9]+')
-NULL, QUOTE = b"null", b'"'
+NOTHING, QUOTE = b"null", b'"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +49,19 @@ class Template:
 class Scan:
     """Reads events template by template."""
 
-    def __init__(self, documents: Sequence[bytes], longest: int) -> None:
+    def __init__(self, documents: Slices, longest: int) -> None:
         n = len(documents)
-        sizes = np.fromiter(map(len, documents), np.int64, n)
-        self.taken: Ints = np.where(sizes <= longest, UNTRIED, LEFT)
+        fits = (documents.begins != NULL) & (documents.ends - documents.begins <= longest)
+        self.taken: Ints = np.where(fits, UNTRIED, LEFT)
         """(n_events,) by which `take`, from 0, each was taken."""
         self.values: Floats = np.empty((n, 0))
         """(n_events, n_numbers) the numbers of the events that were taken."""
         self._spans = np.empty((n, 2 * len(NAMED)), np.int64)
-        self._text = b"\n".join([*documents, b""])
-        self._letters = np.frombuffer(self._text, np.uint8)
-        self._starts = np.zeros(n + 1, np.int64)
-        np.cumsum(sizes + 1, out=self._starts[1:])
+        self._documents = documents
+        self._letters = np.frombuffer(documents.text, np.uint8)
         self._takes = 0
         self._last: tuple[Template, float, float] | None = None
-        self._reached = np.column_stack((np.zeros(n, np.int64), self._starts[:-1]))
+        self._reached = np.column_stack((np.zeros(n, np.int64), documents.begins))
 
     def take(self, template: Template, least: float, limit: float) -> Ints:
         """Take the untried events of a template whose numbers are from least to below limit; return their rows."""
@@ -71,7 +70,7 @@ class Scan:
         shared = template.shared(self._last[0]) if self._last and same else 0
         self._last = template, least, limit
         scan(
-            self._letters, self._starts,
+            self._letters, self._documents.begins, self._documents.ends,
             np.frombuffer(template.literals, np.uint8), np.array(template.bounds), np.array(template.kinds),
             np.array(template.columns),
             least, limit, self._takes, shared, self.taken, self._reached, self.values, self._spans,
@@ -82,7 +81,7 @@ class Scan:
     def names(self, part: str, rows: Ints) -> Iterator[bytes]:
         """Return the spelling of one of the parts in these events."""
         begins, ends = self._spans[rows, 2 * NAMED.index(part) :][:, :2].T.tolist()
-        return map(self._text.__getitem__, map(slice, begins, ends))
+        return map(self._documents.text.__getitem__, map(slice, begins, ends))
 
     def widen(self, n_numbers: int) -> None:
         """Have room for so many numbers of each event."""
@@ -133,7 +132,7 @@ def template_of(document: bytes, features: Sequence[str], keys: Mapping[bytes, s
             n_numbers += 1
         elif part is None or len(path) > 1:
             return None
-        elif text == NULL:
+        elif text == NOTHING:
             continue
         elif part == "timestamp" and text[:1] != QUOTE:
             places.append((begin, end, NUMBER, len(features)))

@@ -21,6 +21,7 @@ from streamnb.learners.kernels.layout import LARGEST_NUMBER
 from streamnb.learners.kernels.types import Array, Floats, Ints
 from streamnb.learners.model import Model
 from streamnb.scanning import LEFT, UNTRIED
+from streamnb.slices import Slices
 from streamnb.templates import Scan, Template, Templates, template_of
 from streamnb.transport import Run
 
@@ -80,7 +81,7 @@ class TypedReader:
         """Have the kernel compiled."""
         event = b'{"x":{"a":1}}'
         if self._decode is not None and (template := template_of(event, ["a"], {b'"x"': "features"})):
-            Scan([event], len(event)).take(template, 0.0, 1.0)
+            Scan(Slices.of([event]), len(event)).take(template, 0.0, 1.0)
 
     def forget_layouts(self) -> None:
         """The model has other names now."""
@@ -114,10 +115,11 @@ class TypedReader:
             if found.scan.taken[row] != UNTRIED:
                 continue  # by the template of an earlier one
             found.scan.taken[row] = LEFT
-            features = self._decoded(found, row, names, decode)
+            document = found.run.values[row] or b""
+            features = self._decoded(found, row, document, names, decode)
             if features and tries:
                 tries -= 1
-                if learned := self._templates.learned(found.documents[row], features):
+                if learned := self._templates.learned(document, features):
                     self._settle(found, learned, labels)
         return found
 
@@ -153,11 +155,11 @@ class TypedReader:
             except EventError:
                 fits[at] = False
 
-    def _decoded(self, found: "_Found", row: int, known: Collection[str], decode: Decode) -> list[str]:
+    def _decoded(self, found: "_Found", row: int, document: bytes, known: Collection[str], decode: Decode) -> list[str]:
         """Take an event, decoded by type, if that can be done: return the names of its features."""
-        value, time = found.documents[row], found.times[row]
+        time = found.times[row]
         try:
-            event = decode(value)
+            event = decode(document)
             names = list(event.features or ())
             plain = (
                 (event.label is None or event.label in known) and event.weight is None and type(event.id) in PLAIN_IDS
@@ -192,9 +194,8 @@ class _Found:
 
     def __init__(self, run: Run, event_bytes: int) -> None:
         self.run = run
-        values: Any = run.values  # mypy does not see what `all` has made sure of
-        self.documents: Sequence[bytes] = values if all(values) else [value or b"" for value in values]
-        self.scan = Scan(self.documents, event_bytes)
+        documents = run.values if isinstance(run.values, Slices) else Slices.of(run.values)
+        self.scan = Scan(documents, event_bytes)
         self.times = list(run.timestamps)
         self.ids: Array = np.full(len(run), None)
         self.labels: Array = np.full(len(run), None)

@@ -10,6 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from streamnb.scanning import end_of_name, read_number
+from streamnb.slices import Slices
 from streamnb.templates import Scan, template_of
 
 END = b"\n"
@@ -105,7 +106,7 @@ EVENT = b'{"id": "e1", "w":null, "x" : {"a":1,"b": 2.5} ,"y":"spam","t":17.5}'
 def taken(*events: bytes, of: bytes = EVENT, longest: int = 1000) -> list[bool]:
     template = template_of(of, ["a", "b"], KEYS)
     assert template is not None
-    scan = Scan(events, longest)
+    scan = Scan(Slices.of(events), longest)
     rows = scan.take(template, -1e9, 1e9)
     found: list[bool] = np.isin(np.arange(len(events)), rows).tolist()
     return found
@@ -115,7 +116,7 @@ def test_events_that_differ_in_numbers_and_names_alone_are_of_one_template() -> 
     other = b'{"id": 42, "w":null, "x" : {"a":-1.25e2,"b": 0} ,"y":"ham","t":18}'
     template = template_of(EVENT, ["a", "b"], KEYS)
     assert template is not None
-    scan = Scan([EVENT, other], 1000)
+    scan = Scan(Slices.of([EVENT, other]), 1000)
     rows = scan.take(template, -1e9, 1e9)
     assert rows.tolist() == [0, 1]
     assert scan.values.tolist() == [[1.0, 2.5, 17.5], [-125.0, 0.0, 18.0]]
@@ -186,11 +187,11 @@ def test_what_a_template_takes_does_not_depend_on_those_tried_before(
     given_events: list[tuple[bytes, bytes]], tries: list[tuple[bytes, float]]
 ) -> None:
     events = [variant.replace(b":1", b":" + number) for variant, number in given_events]
-    scan, left = Scan(events, 1000), set(range(len(events)))
+    scan, left = Scan(Slices.of(events), 1000), set(range(len(events)))
     for variant, limit in tries:
         template = template_of(variant, ["a", "b"][: variant.count(b"1") + variant.count(b"2")], KEYS)
         assert template is not None
-        alone = Scan(events, 1000)
+        alone = Scan(Slices.of(events), 1000)
         rows = alone.take(template, 0.0, limit)
         rows = rows[np.isin(rows, list(left))]
         assert scan.take(template, 0.0, limit).tolist() == rows.tolist()

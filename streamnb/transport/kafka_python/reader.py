@@ -1,12 +1,16 @@
 """The log reader: reads assigned partitions from given offsets, in no group, and never what was aborted."""
 
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as kafka_errors
 from kafka.errors import KafkaError
+from kafka.net.compat import KafkaNetClient
+from kafka.net.selector import NetworkSelector
 
 from streamnb import logs
 from streamnb.config import KafkaConfig
@@ -14,13 +18,27 @@ from streamnb.errors import ConfigError, IoError, LostEvents
 from streamnb.transport import Batch, Extent, Partition, Run
 from streamnb.transport.kafka.clients import connected, settings
 from streamnb.transport.kafka.outcomes import lost_events
-from streamnb.transport.kafka_python import header_names
+from streamnb.transport.kafka_python.fetched import Fetched, Unreadable, warm_up
 
 log = logs.get("transport.kafka")
 
 POLL_SECONDS = 0.5
 LOOK_SECONDS = 0.25
-CULPRIT_MS = 2000
+LEADERS_MS = 1000
+ALL = sys.maxsize
+FETCHED_BYTES = 4 << 20
+"""By one request, which costs as much as reading 100 kB: all of it is unpacked at once."""
+
+
+class _Loop(NetworkSelector):  # type: ignore[misc]  # kafka-python has no types
+    """Driven by the calls that wait for something, not by a thread of its own, which would fight them for the GIL."""
+
+    def start(self) -> None:
+        pass
+
+
+def _client(**configs: Any) -> KafkaNetClient:
+    return KafkaNetClient(net=_Loop(**configs), **configs)
 
 
 class Reader:
@@ -39,37 +57,46 @@ class Reader:
         self._consumer: KafkaConsumer | None = None
         self._partitions: dict[TopicPartition, Partition] = {}
         self._positions: dict[Partition, int] = {}
+        self._fetched: deque[tuple[Run, int]] = deque()
+        """What the client has given and nobody was told of yet, and where its partition is behind it."""
+        self._led: set[str] = set()
         self._next_look = 0.0
 
-    def make_consumer(self) -> KafkaConsumer:
-        header_names.tolerate()
-        return KafkaConsumer(**self._settings)
-
     def start(self) -> None:
-        self._consumer = connected(self.make_consumer, self._kafka.bootstrap_servers, self._kafka.start_timeout)
+        warm_up()
+        self._led = set()
+        self._consumer = connected(self._made, self._kafka.bootstrap_servers, self._kafka.start_timeout)
 
     def read(self, positions: Mapping[Partition, int]) -> None:
         """Read exactly these partitions, each from its offset; what is buffered of an unmoved one is kept."""
         consumer = self._open()
         self._partitions = {TopicPartition(*partition): partition for partition in positions}
+        moved = {partition for partition, at in positions.items() if self._positions.get(partition) != at}
+        kept = positions.keys() - moved
+        self._fetched = deque((run, end) for run, end in self._fetched if run.partition in kept)
         consumer.assign(list(self._partitions))
-        for tp, partition in self._partitions.items():
-            if self._positions.get(partition) != positions[partition]:
-                consumer.seek(tp, positions[partition])
+        self._learn_leaders()
+        for partition in moved:
+            consumer.seek(TopicPartition(*partition), positions[partition])
         self._positions = dict(positions)
 
     def poll(self, seconds: float, limit: int) -> Batch:
         if not self._partitions:
             time.sleep(min(seconds, POLL_SECONDS))
             return Batch()
-        timeout_ms = int(min(seconds, POLL_SECONDS) * 1000)
-        try:
-            polled = self._open().poll(timeout_ms=timeout_ms, max_records=limit)
-        except Exception as exc:
-            self._explain(exc)
-            return Batch()
-        runs = [_run(self._partitions[tp], raws) for tp, raws in polled.items() if raws and tp in self._partitions]
-        return Batch(runs, self._moved(polled))
+        moved = {} if self._fetched else self._fetch(int(min(seconds, POLL_SECONDS) * 1000))
+        runs: list[Run] = []
+        while self._fetched and limit > 0:
+            run, end = self._fetched.popleft()
+            if len(run) > limit:
+                self._fetched.appendleft((run.part(limit, len(run)), end))
+                run = run.part(0, limit)
+                end = run.next_offsets[-1]
+            runs.append(run)
+            moved[run.partition] = end
+            limit -= len(run)
+        self._positions |= moved
+        return Batch(runs, moved)
 
     def close(self, seconds: float) -> None:  # noqa: ARG002  # it has nothing to wait for
         if self._consumer is not None:
@@ -80,19 +107,38 @@ class Reader:
         assert self._consumer is not None, "open() comes first"
         return self._consumer
 
-    def _moved(self, polled: Mapping[TopicPartition, object]) -> dict[Partition, int]:
-        """The client's positions that changed: they pass aborted data and control records too."""
+    def _made(self) -> KafkaConsumer:
+        consumer = KafkaConsumer(**self._settings)
+        consumer._fetcher.PartitionRecords = Fetched
+        return consumer
+
+    def _learn_leaders(self) -> None:
+        """Have the client know who leads the partitions of new topics, before it looks for them between its sleeps."""
+        new = [tp for tp in self._partitions if tp.topic not in self._led]
+        try:
+            if new:
+                self._open().end_offsets(new, timeout_ms=LEADERS_MS)
+                self._led |= {tp.topic for tp in new}
+        except KafkaError as exc:  # the broker is away: nobody else answers either
+            log.debug("reader.leaders_unknown", error=exc)
+
+    def _fetch(self, timeout_ms: int) -> dict[Partition, int]:
+        """Take what the client has. Return the positions that changed without a record: behind aborted and such."""
+        try:
+            polled = self._open().poll(timeout_ms=timeout_ms, max_records=ALL)
+        except Exception as exc:
+            self._explain(exc)
+            return {}
         now = time.monotonic()
         everywhere = not polled or now >= self._next_look
         if everywhere:
             self._next_look = now + LOOK_SECONDS
-        moved = {}
-        for tp in self._partitions if everywhere else polled:
-            partition = self._partitions[tp]
-            position = self._open().position(tp, timeout_ms=0)
-            if position is not None and position != self._positions[partition]:
-                moved[partition] = self._positions[partition] = position
-        return moved
+        ends = {tp: self._open().position(tp, timeout_ms=0) for tp in (self._partitions if everywhere else polled)}
+        for tp, runs in polled.items():
+            self._fetched += [(run, run.next_offsets[-1]) for run in runs[:-1]]
+            self._fetched.append((runs[-1], ends.pop(tp) or runs[-1].next_offsets[-1]))
+        moved = {self._partitions[tp]: end for tp, end in ends.items()}
+        return {p: end for p, end in moved.items() if end is not None and end != self._positions[p]}
 
     def _explain(self, exc: Exception) -> None:
         """Raise what the engine can act on; return if the broker is only away."""
@@ -102,63 +148,31 @@ class Reader:
                 raise lost_events({Partition(*tp): at for tp, at in asked.items()}, self._extents()) from exc
             case kafka_errors.LogTruncationError():
                 raise LostEvents(f"the log was cut below what had been read of it: {exc}") from exc
-            case kafka_errors.UnsupportedCodecError():
-                codec = next((c for c in ("gzip", "snappy", "lz4", "zstd") if c in str(exc)), "unknown")
-                where = self._culprit()
+            case Unreadable(__cause__=kafka_errors.UnsupportedCodecError() as cause):
+                codec = next((c for c in ("gzip", "snappy", "lz4", "zstd") if c in str(cause)), "unknown")
                 how = "pip install 'streamnb[codecs]'"
                 said = f"records are compressed with {codec}, and no module here reads that"
-                raise ConfigError(f"{where}: {said}: {how}") from exc
+                raise ConfigError(f"{exc}: {said}: {how}") from exc
+            case Unreadable():
+                raise IoError(f"{exc}: the record batch cannot be read: {exc.__cause__!r}") from exc
             case kafka_errors.AuthorizationError():
                 raise ConfigError(f"kafka: not allowed to read: {exc}") from exc
             case KafkaError() if getattr(exc, "retriable", False):
                 log.warning("reader.retry", error=exc)
             case _:
-                raise IoError(f"{self._culprit()}: the record batch cannot be read: {exc!r}") from exc
-
-    def _culprit(self) -> str:
-        """The partition and offset that cannot be read: the error does not say, so ask each partition alone."""
-        self._replace_consumer()
-        found = "one of " + ", ".join(f"{p} from offset {at}" for p, at in self._positions.items())
-        for tp, partition in self._partitions.items():
-            position = self._positions[partition]
-            self._open().assign([tp])
-            self._open().seek(tp, position)
-            try:
-                while records := self._open().poll(timeout_ms=CULPRIT_MS).get(tp):
-                    position = records[-1].offset + 1
-            except KafkaError:
-                found = f"{partition} at offset {position}"
-                break
-        self._replace_consumer()
-        self._positions = {}
-        return found
-
-    def _replace_consumer(self) -> None:
-        """A consumer that once failed to unpack a batch spins for ever in its next poll."""
-        self.close(0)
-        self.start()
-
-
-def _run(partition: Partition, raws: Sequence[Any]) -> Run:
-    offsets = [raw.offset for raw in raws]
-    return Run(
-        partition,
-        offsets=offsets,
-        next_offsets=[offset + 1 for offset in offsets],
-        timestamps=[None if (at := raw.timestamp) is None or at < 0 else at / 1000 for raw in raws],
-        keys=[raw.key for raw in raws],
-        values=[raw.value for raw in raws],
-        headers=[raw.headers or () for raw in raws],
-    )
+                raise IoError(f"kafka: reading failed: {exc!r}") from exc
 
 
 def _reader_settings(kafka: KafkaConfig, event_bytes: int) -> dict[str, object]:
     own: dict[str, object] = {
+        "kafka_client": _client,
         "isolation_level": "read_committed",
         "auto_offset_reset": "none",
         "enable_auto_commit": False,
         "allow_auto_create_topics": False,
-        "max_partition_fetch_bytes": max(1_048_576, event_bytes),
+        "max_partition_fetch_bytes": max(FETCHED_BYTES, event_bytes),
+        "fetch_max_bytes": max(FETCHED_BYTES, event_bytes),
         "fetch_max_wait_ms": 100,  # a jump waits for the fetch under way
+        "retry_backoff_ms": 10,  # so long it sleeps where it has nothing to wait for; its loop stands still meanwhile
     }
     return settings(kafka, "reader") | own

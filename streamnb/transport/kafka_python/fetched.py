@@ -1,0 +1,173 @@
+"""What kafka-python has fetched, taken from it in columns: record by record it would take ten times as long.
+
+The client fetches, checks and decompresses, and says what was aborted; the records themselves are read here.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
+from itertools import groupby, islice
+from typing import Any
+
+import numpy as np
+from kafka.consumer.fetcher import Fetcher
+from kafka.errors import CorruptRecordError
+from kafka.record.memory_records import MemoryRecords
+
+from streamnb.slices import GUARD, Ints, Slices
+from streamnb.transport import Headers, Partition, Run
+from streamnb.unpacking import (
+    CONTENT,
+    HEADERS,
+    KEY,
+    N_COLUMNS,
+    N_HEADERS,
+    N_SPANS,
+    NAME,
+    OFFSET,
+    TIMESTAMP,
+    VALUE,
+    Bytes,
+    unpack,
+    unpack_headers,
+)
+
+FORMAT = 2
+"""Of the batches that are read here. What was written before Kafka 0.11 has an earlier one."""
+
+
+class Unreadable(Exception):
+    """What begins at this place of a log cannot be read, for the reason that is the cause."""
+
+    def __init__(self, partition: Partition, offset: int) -> None:
+        super().__init__(f"{partition} at offset {offset}")
+
+
+class Fetched(Fetcher.PartitionRecords):  # type: ignore[misc]  # kafka-python has no types
+    """What one response brought of one partition, to be taken all at once, as runs."""
+
+    def _unpack_records(self, tp: Any, records: MemoryRecords, *_: object) -> Iterator[Run]:
+        """Yield what comes before anything that cannot be read; raise only if that is what comes first."""
+        partition = Partition(tp.topic, tp.partition)
+        batches, error = self._kept(records, partition)
+        self.bytes_read = records.size_in_bytes()
+        self.drain()
+        for early, alike in groupby(batches, lambda batch: isinstance(batch, Run)):
+            some = list(alike)
+            runs, n_whole = (some, len(some)) if early else unpacked(partition, some)
+            if n_whole < len(some):
+                self.next_fetch_offset = some[n_whole].base_offset
+                error = CorruptRecordError("its records do not fill it")
+            for run in runs:
+                start = bisect_left(run.offsets, self.fetch_offset)
+                if start < len(run):
+                    yield run.part(start, len(run))
+        if error is not None and self.next_fetch_offset <= self.fetch_offset:
+            raise Unreadable(partition, self.fetch_offset) from error
+
+    def _maybe_skip_record(self, run: Run) -> bool:  # noqa: ARG002  # none that would have to be is left
+        return False
+
+    def _kept(self, records: MemoryRecords, partition: Partition) -> tuple[list[Any], Exception | None]:
+        """Return the batches that are neither aborted nor the broker's own, and why the next of all is none."""
+        kept: list[Any] = []
+        try:
+            while (batch := records.next_batch()) is not None:
+                if self.check_crcs and not batch.validate_crc():
+                    raise CorruptRecordError("its checksum is wrong")
+                if batch.magic < FORMAT:
+                    run = _early(partition, batch)
+                    kept.append(run)
+                    self.next_fetch_offset = run.next_offsets[-1]
+                    continue
+                if not self._is_left_out(batch):
+                    batch._maybe_uncompress()
+                    kept.append(batch)
+                self.leader_epoch, self.next_fetch_offset = batch.leader_epoch, batch.next_offset
+        except Exception as exc:
+            return kept, exc
+        return kept, None
+
+    def _is_left_out(self, batch: Any) -> bool:
+        if batch.has_producer_id():
+            self._consume_aborted_transactions_up_to(batch.last_offset)
+            if self._contains_abort_marker(batch):
+                self.aborted_producer_ids.discard(batch.producer_id)
+            elif self._is_batch_aborted(batch):
+                return True
+        return bool(batch.is_control_batch)
+
+
+def warm_up() -> None:
+    """Have the kernels compiled."""
+    text, nothing = np.frombuffer(GUARD, np.uint8), np.empty(0, np.int64)
+    unpack(text, nothing, nothing, np.empty((N_COLUMNS, 0), np.int64))
+    unpack_headers(text, nothing, nothing, np.empty((N_SPANS, 0), np.int64))
+
+
+def unpacked(partition: Partition, batches: Sequence[Any]) -> tuple[list[Run], int]:
+    """Return the records of decompressed batches, and how many batches are whole: what comes after is left out."""
+    bodies = [memoryview(batch._buffer)[batch._pos :] for batch in batches]
+    text = b"".join([*bodies, GUARD])
+    # The smallest record has more than a byte: a count that cannot be true must not ask for room.
+    sizes = np.array(list(map(len, bodies)))
+    counts = np.clip([batch.records_count for batch in batches], 0, sizes)
+    columns = np.empty((N_COLUMNS, counts.sum()), np.int64)
+    letters = np.frombuffer(text, np.uint8)
+    n_whole = unpack(letters, np.cumsum(sizes), counts, columns)
+    counts = counts[:n_whole]
+    columns = columns[:, : counts.sum()]
+    bases = np.array([(b.base_offset, b.first_timestamp, b.max_timestamp, b.timestamp_type) for b in batches[:n_whole]])
+    offset, first, latest, by_broker = np.repeat(bases.reshape(-1, 4), counts, axis=0).T
+    run = _run(
+        partition,
+        offset + columns[OFFSET],
+        np.where(by_broker, latest, first + columns[TIMESTAMP]),
+        keys=Slices(text, *columns[KEY : KEY + 2]),
+        values=Slices(text, *columns[VALUE : VALUE + 2]),
+        headers=_headers(text, letters, columns),
+    )
+    return [run], n_whole
+
+
+def _run(partition: Partition, offsets: Ints, milliseconds: Ints, **columns: Any) -> Run:
+    at: Sequence[int] = offsets.tolist()
+    if at and at[-1] - at[0] == len(at) - 1:  # without gaps, where transactions end
+        at = range(at[0], at[-1] + 1)
+    seconds: list[float | None] = (milliseconds / 1000).tolist()
+    for i in np.flatnonzero(milliseconds < 0).tolist():
+        seconds[i] = None
+    next_offsets = range(at.start + 1, at.stop + 1) if isinstance(at, range) else [offset + 1 for offset in at]
+    return Run(partition, offsets=at, next_offsets=next_offsets, timestamps=seconds, **columns)
+
+
+def _early(partition: Partition, batch: Any) -> Run:
+    """Return the records of a batch of an early format, which has no headers."""
+    records = list(batch)
+    return _run(
+        partition,
+        np.array([record.offset for record in records]),
+        np.array([-1 if record.timestamp is None else record.timestamp for record in records]),
+        keys=[record.key for record in records],
+        values=[record.value for record in records],
+        headers=[()] * len(records),
+    )
+
+
+def _headers(text: bytes, letters: Bytes, columns: Ints) -> list[Headers]:
+    counts = columns[N_HEADERS]
+    if not counts.any():
+        return [()] * len(counts)
+    spans = np.empty((N_SPANS, counts.sum()), np.int64)
+    unpack_headers(letters, columns[HEADERS], counts, spans)
+    names, contents = Slices(text, *spans[NAME : NAME + 2]), Slices(text, *spans[CONTENT : CONTENT + 2])
+    pairs = zip(map(_name, names), contents, strict=True)
+    return [tuple(islice(pairs, count)) for count in counts.tolist()]
+
+
+def _name(spelled: bytes | None) -> str:
+    """Return a header's name. Any bytes are allowed there: of what is not UTF-8, those beyond ASCII become `?`."""
+    assert spelled is not None  # which would be no header at all
+    try:
+        return spelled.decode()
+    except UnicodeDecodeError:
+        return spelled.decode("ascii", "replace").replace("\ufffd", "?")
