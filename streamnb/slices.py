@@ -1,7 +1,7 @@
 """Byte strings that stand in one text."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Self, overload
+from typing import Any, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,12 +27,14 @@ class Slices(Sequence[bytes | None]):
     def of(cls, parts: Iterable[bytes | None]) -> Self:
         """Return these byte strings, in a text of their own."""
         parts = list(parts)
-        strings = [part or b"" for part in parts]
+        strings: Any = parts  # mypy does not see what has been made sure of
+        if None in parts:
+            strings = [part or b"" for part in parts]
         ends = np.cumsum(np.fromiter(map(len, strings), np.int64, len(parts)))
         begins = np.concatenate(([0], ends[:-1]))[: len(parts)]
-        if None in parts:
+        if strings is not parts:
             begins[[part is None for part in parts]] = NULL
-        return cls(b"".join([*strings, GUARD]), begins, ends)
+        return cls(b"".join(strings) + GUARD, begins, ends)
 
     def __len__(self) -> int:
         return len(self.begins)
