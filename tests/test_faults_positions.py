@@ -41,5 +41,5 @@ def test_stopped_after_every_commit_on_a_log_of_transactions_it_loses_and_double
             break
         if pick.random() < 0.3:  # learn again from an earlier offset
             os.unlink(daemon.snapshots[-1])
-    run_until_a_commit(daemon.folder / "config.yaml")
+    assert daemon.start().ready().stop() == 0, daemon.tail()
     workload.check([daemon.snapshot()])

@@ -171,7 +171,7 @@ def _steps(watched: Any, learned: float) -> tuple[list[float], list[float]]:
 def _replay(client: str, sides: Sides, topics: Topics, feeder: Feeder, effort: Effort) -> Iterator[Result]:
     """Yield how fast a labelled log is learned at a start, beside the work itself on the same events."""
     stream = STREAMS[0]
-    pairs = [pair for pair in stream.events(4 * effort.events, 70) if b'"label"' in pair[1]]
+    pairs = [pair for pair in stream.events(16 * effort.events, 70) if b'"label"' in pair[1]]
     topic = topics.topic("log")
     feeder.put(topic, pairs)
     ratios, rates, works = [], [], []

@@ -1,4 +1,4 @@
-"""confluent-kafka (librdkafka) as the client that carries the data, about ten times as fast as kafka-python."""
+"""confluent-kafka (librdkafka) as the client that carries the data, which publishes in a fraction of the time."""
 
 from collections.abc import Sequence
 
