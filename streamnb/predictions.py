@@ -1,7 +1,7 @@
 """Predictions as they are published: a whole batch is encoded in one call."""
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import repeat
 from typing import Any
 
@@ -17,25 +17,39 @@ Explanation = Sequence[tuple[str, float]]
 _encode_lines = msgspec.json.Encoder().encode_lines
 
 
-@dataclass(frozen=True, slots=True)
-class Answered:
+@dataclass(slots=True)
+class Asked:
     """Events that get an answer, column by column."""
 
-    keys: Sequence[bytes | None]
-    sources: Sequence[bytes]
+    keys: list[bytes | None] = field(default_factory=list)
+    sources: list[bytes] = field(default_factory=list)
     """See `sources`."""
-    ids: Sequence[Any]
+    times: list[float | None] = field(default_factory=list)
+    """Of the records, in seconds since 1970."""
+    ids: list[Any] = field(default_factory=list)
     """Any JSON value, as given, or its spelling as msgspec.Raw; None: the event's source stands for it."""
-    labels: Sequence[str | None]
+    labels: list[str | None] = field(default_factory=list)
     """What they came with."""
-    late: Sequence[bool]
+    late: list[bool] = field(default_factory=list)
+    explanations: list[Explanation | None] = field(default_factory=list)
+
+    def extend(self, *columns: Iterable[Any]) -> None:
+        """Add events, whose columns are given in the order above."""
+        for name, more in zip(self.__slots__, columns, strict=True):
+            getattr(self, name).extend(more)
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The answers to them."""
+
+    asked: Asked
     best: Sequence[int]
     """The columns of the classes that are named, -1 for none."""
     probabilities: NDArray[np.float64]
     """(n_events, n_classes), NaN where a class was not yet known."""
     n_events: Sequence[int]
     """How many had been learned."""
-    explanations: Sequence[Explanation | None]
 
 
 class _Model(msgspec.Struct, gc=False):
@@ -71,18 +85,19 @@ class Writer:
     def outputs(self, labels: Sequence[str], answered: Answered) -> list[Output]:
         """Return the predictions; `labels` are the classes."""
         values = self._values(labels, answered)
-        headers = [[(SOURCE_HEADER, source)] for source in answered.sources]
-        columns = zip(repeat("predictions"), answered.keys, values, headers)
+        headers = [[(SOURCE_HEADER, source)] for source in answered.asked.sources]
+        columns = zip(repeat("predictions"), answered.asked.keys, values, headers)
         return list(map(tuple.__new__, repeat(Output), columns))  # a third of the time of calling Output
 
     def _values(self, labels: Sequence[str], answered: Answered) -> list[bytes]:
-        named_by = zip(answered.ids, answered.sources, strict=True)
+        asked = answered.asked
+        named_by = zip(asked.ids, asked.sources, strict=True)
         ids = [source.decode() if name is None else name for name, source in named_by]
         named = [labels[best] if best >= 0 else None for best in answered.best]
         rows = self._rows(labels, answered.probabilities)
         models = map(_Model, repeat(self._app), answered.n_events, repeat(self._version))
-        explanations = [None if why is None else [_Contribution(*one) for one in why] for why in answered.explanations]
-        predictions = map(_Prediction, ids, named, rows, models, explanations, answered.late, answered.labels)
+        explanations = [None if why is None else [_Contribution(*one) for one in why] for why in asked.explanations]
+        predictions = map(_Prediction, ids, named, rows, models, explanations, asked.late, asked.labels)
         return _encode_lines(predictions).splitlines()
 
     def _rows(self, labels: Sequence[str], probabilities: NDArray[np.float64]) -> Iterable[object]:

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress, count, pairwise, repeat
 from operator import gt
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from streamnb.learners import build, dense
 from streamnb.learners.kernels.types import Ints
 from streamnb.learners.rows import Scored
 from streamnb.ledger import Watermarks
-from streamnb.predictions import Answered, Explanation, Writer, sources
+from streamnb.predictions import Answered, Asked, Writer, sources
 from streamnb.reports import Drift, Outcome
 from streamnb.scores import Scores
 from streamnb.snapshots import Snapshot
@@ -80,14 +80,7 @@ class _Waiting:
     """The places of the answers among the outputs."""
     places: list[tuple[Run, Sequence[int]]] = field(default_factory=list)
     """The runs that the records are of, and their places there."""
-    keys: list[bytes | None] = field(default_factory=list)
-    sources: list[bytes] = field(default_factory=list)
-    timestamps: list[float | None] = field(default_factory=list)
-    ids: list[Any] = field(default_factory=list)
-    labels: list[str | None] = field(default_factory=list)
-    """What they came with."""
-    late: list[bool] = field(default_factory=list)
-    explanations: list[Explanation | None] = field(default_factory=list)
+    asked: Asked = field(default_factory=Asked)
 
     def record(self, answer: int) -> Record:
         """Return the record that gets this one of the answers."""
@@ -210,21 +203,24 @@ class Processor:
         waiting.fresh += bytes([turn.fresh]) * n
         if any(published):
             waiting.rows += compress(count(before), compress(published, kept))
-            self._expect(run, typed, published, turn, answers)
+            places = list(compress(count(), published))
+            self._expect(run, places, answers)
+            waiting.asked.extend(
+                compress(run.keys, published),
+                sources(run.partition, compress(run.offsets, published)),
+                compress(run.timestamps, published),
+                compress(typed.ids, published),
+                compress(typed.labels, published),
+                repeat(turn.late, len(places)),
+                repeat(None, len(places)),
+            )
 
-    def _expect(self, run: Run, typed: Typed, published: Sequence[bool], turn: _Turn, answers: Answers) -> None:
-        """Hold places for the answers to those of the events that are published."""
-        waiting, n, place = self._waiting, sum(published), len(answers.outputs)
-        waiting.slots += range(place, place + n)
-        answers.outputs += [EXPECTED] * n
-        waiting.places.append((run, list(compress(count(), published))))
-        waiting.keys += compress(run.keys, published)
-        waiting.sources += sources(run.partition, compress(run.offsets, published))
-        waiting.timestamps += compress(run.timestamps, published)
-        waiting.ids += compress(typed.ids, published)
-        waiting.labels += compress(typed.labels, published)
-        waiting.late += [turn.late] * n
-        waiting.explanations += [None] * n
+    def _expect(self, run: Run, places: Sequence[int], answers: Answers) -> None:
+        """Hold places for the answers to these records of a run."""
+        waiting, place = self._waiting, len(answers.outputs)
+        waiting.slots += range(place, place + len(places))
+        waiting.places.append((run, places))
+        answers.outputs += [EXPECTED] * len(places)
 
     def _take(self, record: Record, run: Run, index: int, turn: _Turn, answers: Answers) -> None:
         outcome: Outcome = "ok"
@@ -268,16 +264,16 @@ class Processor:
         waiting = self._waiting
         if published:
             waiting.rows.append(len(waiting.truths))
-            waiting.slots.append(len(answers.outputs))
-            answers.outputs.append(EXPECTED)
-            waiting.places.append((run, [index]))
-            waiting.keys.append(record.key)
-            waiting.sources.append(record.source.encode())
-            waiting.timestamps.append(record.timestamp)
-            waiting.ids.append(event.id)
-            waiting.labels.append(label)
-            waiting.late.append(turn.late)
-            waiting.explanations.append(self._explained(event) if self._explain else None)
+            self._expect(run, [index], answers)
+            waiting.asked.extend(
+                [record.key],
+                [record.source.encode()],
+                [record.timestamp],
+                [event.id],
+                [label],
+                [turn.late],
+                [self._explained(event) if self._explain else None],
+            )
         waiting.truths.append(truth)
         waiting.learned.append(truth is not None and event.w > 0.0)
         waiting.fresh.append(turn.fresh)
@@ -316,15 +312,10 @@ class Processor:
         """Write the answers to the rows that get one."""
         rows = np.array(waiting.rows)
         answered = Answered(
-            keys=waiting.keys,
-            sources=waiting.sources,
-            ids=waiting.ids,
-            labels=waiting.labels,
-            late=waiting.late,
+            waiting.asked,
             best=scored.best[rows].tolist(),
             probabilities=scored.probabilities[rows],
             n_events=n_events[rows].tolist(),
-            explanations=waiting.explanations,
         )
         outputs = self._writer.outputs(labels, answered)
         refused = self._too_large(outputs)
@@ -336,7 +327,7 @@ class Processor:
         else:  # with dead letters between them
             for slot, output in zip(waiting.slots, outputs, strict=True):
                 answers.outputs[slot] = output
-        _count(answered, waiting.timestamps, labels, refused, answers)
+        _count(answered, labels, refused, answers)
 
     def _too_large(self, outputs: Sequence[Output]) -> set[int]:
         """Which predictions no record can hold."""
@@ -379,20 +370,15 @@ class Processor:
             )
 
 
-def _count(
-    answered: Answered,
-    timestamps: Sequence[float | None],
-    labels: Sequence[str],
-    refused: Collection[int],
-    answers: Answers,
-) -> None:
+def _count(answered: Answered, labels: Sequence[str], refused: Collection[int], answers: Answers) -> None:
     """Count the predictions that were not refused."""
     counted = bytearray(b"\1") * len(answered.best)
     for i in refused:
         counted[i] = 0
     answers.predictions += sum(counted)
-    answers.late += sum(compress(answered.late, counted))
-    prompt = compress(timestamps, map(gt, counted, answered.late))
+    asked = answered.asked
+    answers.late += sum(compress(asked.late, counted))
+    prompt = compress(asked.times, map(gt, counted, asked.late))
     answers.answered_times += [time for time in prompt if time is not None]
     for column, n in Counter(compress(answered.best, counted)).items():
         if column >= 0:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streamnb.predictions import Answered, Explanation, Writer, sources
+from streamnb.predictions import Answered, Asked, Explanation, Writer, sources
 from streamnb.transport import Output, Partition
 
 LOG = Partition("täglich%d", 3)
@@ -23,7 +23,8 @@ def answered(
     """Rows of id, number of events learned, whether late, label, key."""
     ids, n_events, late, actual, keys = ([row[column] for row in rows] for column in range(5))
     where = list(sources(LOG, range(17, 17 + len(rows))))
-    return Answered(keys, where, ids, actual, late, best, np.array(table), n_events, explanations)
+    asked = Asked(keys, where, [None] * len(rows), ids, actual, late, list(explanations))
+    return Answered(asked, best, np.array(table), n_events)
 
 
 def one(
