@@ -17,6 +17,7 @@ from kafka.record.memory_records import MemoryRecords
 from kafka.record.util import calc_crc32c
 
 from streamnb.transport import Partition, Record
+from streamnb.transport.kafka_python import fetched
 from streamnb.transport.kafka_python.fetched import Fetched, Unreadable, unpacked
 from tests.raw_records import NotUtf8
 
@@ -100,7 +101,7 @@ def opened(kind: Any, data: bytes, start: int = 0, aborted: Sequence[Aborted] = 
 
 
 def ours(part: Fetched) -> list[Record]:
-    return [record for run in part.take(EVERYTHING) for record in run]
+    return [record for run, _ in part.take(EVERYTHING) for record in run]
 
 
 def theirs(part: Any) -> list[Record]:
@@ -156,8 +157,39 @@ def test_the_end_of_an_aborted_transaction_is_where_its_producer_counts_again() 
     assert [record.offset for record in ours(part)] == [2]
     part = opened(Fetched, before + ended(1, commit=True) + after)
     assert [record.offset for record in ours(part)] == [0, 2]
-    part = opened(Fetched, before + ended(1, commit=False), 0, [Aborted(0, 7)])
-    assert (ours(part), part.next_fetch_offset) == ([], 2)
+    (piece,) = opened(Fetched, before + ended(1, commit=False), 0, [Aborted(0, 7)]).take(EVERYTHING)
+    assert (len(piece.run), piece.end) == (0, 2)
+
+
+def test_a_marker_whose_record_was_compacted_away_is_passed() -> None:
+    marker = bytearray(ended(0, commit=True)[:RECORDS_AT])
+    marker[8:12] = struct.pack(">i", RECORDS_AT - 12)  # its size, without the record
+    marker[FIRST_COUNT_AT:RECORDS_AT] = bytes(4)
+    part = opened(Fetched, signed(marker) + built(PLAIN, 1)[0])
+    assert [record.offset for record in ours(part)] == [1, 2]
+
+
+def test_what_is_too_much_to_be_unpacked_at_once_is_fetched_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    log, found, start = log_of([PLAIN, PLAIN, PLAIN]), [], 0
+    monkeypatch.setattr(fetched, "MOST_BYTES", 1)
+    for at in range(3):
+        (piece,) = opened(Fetched, b"".join(log[at:]), start).take(EVERYTHING)
+        start = piece.end
+        found += [record.offset for record in piece.run]
+    assert (found, start) == ([0, 1, 2, 3, 4, 5], 6)
+
+
+@given(batches, st.integers(0, 30))
+@settings(deadline=None)
+def test_pieces_end_where_the_next_begins(log: list[Written], start: int) -> None:
+    data = b"".join(log_of(log))
+    ends = [end for _, end in opened(Fetched, data, start).take(EVERYTHING)]
+    assert ends == ([len_of(log)] if len_of(log) > start else [])
+
+
+def len_of(log: Sequence[Written]) -> int:
+    """The offset behind it."""
+    return sum(1 + gap for batch in log for gap, *_ in batch.records)
 
 
 @pytest.mark.parametrize("magic", [0, 1])
@@ -249,10 +281,10 @@ def test_records_that_do_not_fill_their_batch_are_refused_whatever_its_checksum(
     for _ in range(data.draw(st.integers(1, 3))):
         whole[data.draw(st.integers(FIRST_COUNT_AT, len(whole) - 1))] = data.draw(st.integers(0, 255))
     expected = plainly(bytes(whole[RECORDS_AT:]), struct.unpack_from(">i", whole, FIRST_COUNT_AT)[0])
-    runs, n_whole = unpacked(Partition(*TP), [DefaultRecordBatch(signed(whole))])
+    run, n_whole = unpacked(Partition(*TP), [DefaultRecordBatch(signed(whole))])
     assert (n_whole == 1) == (expected is not None)
-    assert [(r.key, r.value) for r in runs[0]] == [(key, value) for _, _, key, value, _ in expected or ()]
-    assert [[value for _, value in r.headers] for r in runs[0]] == [[v for _, v in r[-1]] for r in expected or ()]
+    assert [(r.key, r.value) for r in run] == [(key, value) for _, _, key, value, _ in expected or ()]
+    assert [[value for _, value in r.headers] for r in run] == [[v for _, v in r[-1]] for r in expected or ()]
 
 
 @pytest.mark.parametrize(
@@ -267,6 +299,7 @@ def test_records_that_do_not_fill_their_batch_are_refused_whatever_its_checksum(
         (b"\x11\0\0\0\x02k\x02v\0", False),  # a negative length
         (b"\x14\0\0\0\x02k\x02v\x02\0\x01", True),  # a header of no name and null
         (b"\x14\0\0\0\x02k\x02v\x02\x01\x01", False),  # a header whose name is null
+        (b"", False),  # nothing at all
         (b"\x80", False),  # a number that does not end
         (b"\x24\0" + b"\x80" * 10 + b"\x01\0\x02k\x02v\0", False),  # nor within 64 bits
         (b"\x24\0\0\0\x02k" + b"\xfe" + b"\xff" * 8 + b"\x01v\0", False),  # the longest value there could be
@@ -275,7 +308,7 @@ def test_records_that_do_not_fill_their_batch_are_refused_whatever_its_checksum(
 def test_a_record_is_refused_where_its_parts_do_not_add_up(body: bytes, fits: bool) -> None:
     whole = bytearray(log_of([PLAIN])[0][:RECORDS_AT] + body)
     whole[FIRST_COUNT_AT:RECORDS_AT] = struct.pack(">i", 1)
-    (run,), n_whole = unpacked(Partition(*TP), [DefaultRecordBatch(signed(whole))])
+    run, n_whole = unpacked(Partition(*TP), [DefaultRecordBatch(signed(whole))])
     assert (n_whole, [(r.key, r.value) for r in run]) == ((1, [(b"k", b"v")]) if fits else (0, []))
 
 
@@ -284,6 +317,15 @@ def test_a_record_within_a_record_is_none() -> None:
     whole = bytearray(log_of([PLAIN])[0][:RECORDS_AT] + b"\x22" + inner[1:] + inner)
     whole[FIRST_COUNT_AT:RECORDS_AT] = struct.pack(">i", 2)
     assert unpacked(Partition(*TP), [DefaultRecordBatch(signed(whole))])[1] == 0
+
+
+def test_nothing_behind_what_cannot_be_read_is_taken() -> None:
+    whole = bytearray(built(PLAIN, 2)[0])
+    whole[FIRST_COUNT_AT + 3] += 1
+    builder = LegacyRecordBatchBuilder(1, 0, 1 << 20)
+    builder.append(4, 5000, b"k", b"v")
+    part = opened(Fetched, built(PLAIN, 0)[0] + signed(whole) + bytes(builder.build()))
+    assert ([record.offset for record in ours(part)], part.next_fetch_offset) == ([0, 1], 2)
 
 
 def test_an_error_is_named_by_where_it_is_even_behind_what_was_aborted() -> None:

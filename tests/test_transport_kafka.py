@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kafka import KafkaProducer
+from kafka import KafkaProducer, TopicPartition
 from kafka.producer.record_accumulator import RecordAccumulator
 
 from streamnb.cli.wiring import client_of
@@ -404,6 +404,46 @@ def test_records_deleted_before_they_were_read_are_named(app: App) -> None:
     start = transport.extents()[app.first].start
     transport.read({app.first: start})
     assert (start, values(read(transport, 4))) == (6, [b"6", b"7", b"8", b"9"])
+
+
+def test_a_partition_that_is_not_there_keeps_no_other_from_being_read(app: App) -> None:
+    app.produce(b"1")
+    transport = app.opened()
+    transport.read({Partition(app.labelled, 7): 0, app.first: 0})
+    assert values(read(transport, 1)) == [b"1"]
+
+
+@only("kafka-python")
+def test_a_partition_with_a_new_leader_is_read_beside_one_that_is_busy(
+    wide: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The client has its position confirmed then, beside the fetches, which never cease."""
+    transport = wide.opened()
+    quiet, busy = Partition(wide.labelled, 0), Partition(wide.labelled, 1)
+    transport.read({quiet: 0, busy: 0})
+    wide.produce(b"0")
+    read(transport, 1)
+    consumer: Any = transport._reader._consumer  # type: ignore[attr-defined]
+    fetched, led = consumer._fetcher.fetched_records, consumer._subscription.request_position_validation
+    asked: list[bool] = []
+
+    def fetched_records(*arguments: Any, **options: Any) -> Any:
+        found = fetched(*arguments, **options)
+        if found[0] and not asked:
+            asked.append(led(TopicPartition(*quiet)))
+        return found
+
+    monkeypatch.setattr(consumer._fetcher, "fetched_records", fetched_records)
+    with KafkaProducer(bootstrap_servers=wide.cluster.bootstrap) as producer:
+
+        def polled(partition: Partition) -> bool:
+            producer.send(busy.topic, b"busy", partition=busy.number).get()
+            return any(run.partition == partition for run in transport.poll(0.5, 100).runs)
+
+        wait_until(lambda: polled(busy) and asked, 10, "a question about the other")
+        producer.send(quiet.topic, b"1", partition=quiet.number).get()
+        wait_until(lambda: polled(quiet), 5, "the record of the quiet partition")
+    assert asked == [True]
 
 
 def test_a_topic_made_again_has_another_id(app: App) -> None:

@@ -6,7 +6,7 @@ The client fetches, checks and decompresses, and says what was aborted; the reco
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import groupby, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from kafka.consumer.fetcher import Fetcher
@@ -31,6 +31,8 @@ from streamnb.unpacking import (
     unpack_headers,
 )
 
+MOST_BYTES = 16 << 20
+"""Of decompressed batches that are unpacked at once, unless one has more."""
 FORMAT = 2
 """Of the batches that are read here. What was written before Kafka 0.11 has an earlier one."""
 
@@ -42,36 +44,55 @@ class Unreadable(Exception):
         super().__init__(f"{partition} at offset {offset}")
 
 
-class Fetched(Fetcher.PartitionRecords):  # type: ignore[misc]  # kafka-python has no types
-    """What one response brought of one partition, to be taken all at once, as runs."""
+class Piece(NamedTuple):
+    """Records, if any, and where their partition is behind them: behind aborted ones and the broker's own too."""
 
-    def _unpack_records(self, tp: Any, records: MemoryRecords, *_: object) -> Iterator[Run]:
+    run: Run
+    end: int
+
+
+class Fetched(Fetcher.PartitionRecords):  # type: ignore[misc]  # kafka-python has no types
+    """What one response brought of one partition, to be taken all at once, in pieces."""
+
+    def _unpack_records(self, tp: Any, records: MemoryRecords, *_: object) -> Iterator[Piece]:
         """Yield what comes before anything that cannot be read; raise only if that is what comes first."""
         partition = Partition(tp.topic, tp.partition)
         batches, error = self._kept(records, partition)
         self.bytes_read = records.size_in_bytes()
         self.drain()
+        runs: list[Run] = []
         for early, alike in groupby(batches, lambda batch: isinstance(batch, Run)):
             some = list(alike)
-            runs, n_whole = (some, len(some)) if early else unpacked(partition, some)
+            if early:
+                runs += some
+                continue
+            run, n_whole = unpacked(partition, some)
+            runs.append(run)
             if n_whole < len(some):
                 self.next_fetch_offset = some[n_whole].base_offset
                 error = CorruptRecordError("its records do not fill it")
-            for run in runs:
-                start = bisect_left(run.offsets, self.fetch_offset)
-                if start < len(run):
-                    yield run.part(start, len(run))
-        if error is not None and self.next_fetch_offset <= self.fetch_offset:
+                break
+        runs = [run.part(bisect_left(run.offsets, self.fetch_offset), len(run)) for run in runs]
+        *before, last = list(filter(None, runs)) or [Run.of(partition, ())]
+        for run in before:
+            yield Piece(run, run.next_offsets[-1])
+        if self.next_fetch_offset > self.fetch_offset:
+            yield Piece(last, self.next_fetch_offset)
+        elif error is not None:
             raise Unreadable(partition, self.fetch_offset) from error
 
-    def _maybe_skip_record(self, run: Run) -> bool:  # noqa: ARG002  # none that would have to be is left
+    def _maybe_skip_record(self, piece: Piece) -> bool:  # noqa: ARG002  # none that would have to be is left
         return False
 
     def _kept(self, records: MemoryRecords, partition: Partition) -> tuple[list[Any], Exception | None]:
-        """Return the batches that are neither aborted nor the broker's own, and why the next of all is none."""
+        """Return the batches that are neither aborted nor the broker's own, and why the next of all is none.
+
+        What is left when there are MOST_BYTES of them is fetched again.
+        """
         kept: list[Any] = []
+        n_bytes = 0
         try:
-            while (batch := records.next_batch()) is not None:
+            while n_bytes < MOST_BYTES and (batch := records.next_batch()) is not None:
                 if self.check_crcs and not batch.validate_crc():
                     raise CorruptRecordError("its checksum is wrong")
                 if batch.magic < FORMAT:
@@ -82,6 +103,7 @@ class Fetched(Fetcher.PartitionRecords):  # type: ignore[misc]  # kafka-python h
                 if not self._is_left_out(batch):
                     batch._maybe_uncompress()
                     kept.append(batch)
+                    n_bytes += len(batch._buffer)
                 self.leader_epoch, self.next_fetch_offset = batch.leader_epoch, batch.next_offset
         except Exception as exc:
             return kept, exc
@@ -90,7 +112,8 @@ class Fetched(Fetcher.PartitionRecords):  # type: ignore[misc]  # kafka-python h
     def _is_left_out(self, batch: Any) -> bool:
         if batch.has_producer_id():
             self._consume_aborted_transactions_up_to(batch.last_offset)
-            if self._contains_abort_marker(batch):
+            # Compaction leaves markers without their record, in which the client would look for what they mark.
+            if batch.records_count and self._contains_abort_marker(batch):
                 self.aborted_producer_ids.discard(batch.producer_id)
             elif self._is_batch_aborted(batch):
                 return True
@@ -104,13 +127,13 @@ def warm_up() -> None:
     unpack_headers(text, nothing, nothing, np.empty((N_SPANS, 0), np.int64))
 
 
-def unpacked(partition: Partition, batches: Sequence[Any]) -> tuple[list[Run], int]:
+def unpacked(partition: Partition, batches: Sequence[Any]) -> tuple[Run, int]:
     """Return the records of decompressed batches, and how many batches are whole: what comes after is left out."""
     bodies = [memoryview(batch._buffer)[batch._pos :] for batch in batches]
     text = b"".join([*bodies, GUARD])
     # The smallest record has more than a byte: a count that cannot be true must not ask for room.
     sizes = np.array(list(map(len, bodies)))
-    counts = np.clip([batch.records_count for batch in batches], 0, sizes)
+    counts = np.clip([batch.records_count for batch in batches], 0, sizes + 1)
     columns = np.empty((N_COLUMNS, counts.sum()), np.int64)
     letters = np.frombuffer(text, np.uint8)
     n_whole = unpack(letters, np.cumsum(sizes), counts, columns)
@@ -126,7 +149,7 @@ def unpacked(partition: Partition, batches: Sequence[Any]) -> tuple[list[Run], i
         values=Slices(text, *columns[VALUE : VALUE + 2]),
         headers=_headers(text, letters, columns),
     )
-    return [run], n_whole
+    return run, n_whole
 
 
 def _run(partition: Partition, offsets: Ints, milliseconds: Ints, **columns: Any) -> Run:

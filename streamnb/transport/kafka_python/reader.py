@@ -18,12 +18,11 @@ from streamnb.errors import ConfigError, IoError, LostEvents
 from streamnb.transport import Batch, Extent, Partition, Run
 from streamnb.transport.kafka.clients import connected, settings
 from streamnb.transport.kafka.outcomes import lost_events
-from streamnb.transport.kafka_python.fetched import Fetched, Unreadable, warm_up
+from streamnb.transport.kafka_python.fetched import Fetched, Piece, Unreadable, warm_up
 
 log = logs.get("transport.kafka")
 
 POLL_SECONDS = 0.5
-LOOK_SECONDS = 0.25
 LEADERS_MS = 1000
 ALL = sys.maxsize
 FETCHED_BYTES = 4 << 20
@@ -57,10 +56,9 @@ class Reader:
         self._consumer: KafkaConsumer | None = None
         self._partitions: dict[TopicPartition, Partition] = {}
         self._positions: dict[Partition, int] = {}
-        self._fetched: deque[tuple[Run, int]] = deque()
-        """What the client has given and nobody was told of yet, and where its partition is behind it."""
+        self._fetched: deque[tuple[Piece, int]] = deque()
+        """What the client has given, and how many of its records have been handed on."""
         self._led: set[str] = set()
-        self._next_look = 0.0
 
     def start(self) -> None:
         warm_up()
@@ -73,28 +71,31 @@ class Reader:
         self._partitions = {TopicPartition(*partition): partition for partition in positions}
         moved = {partition for partition, at in positions.items() if self._positions.get(partition) != at}
         kept = positions.keys() - moved
-        self._fetched = deque((run, end) for run, end in self._fetched if run.partition in kept)
+        self._fetched = deque((piece, at) for piece, at in self._fetched if piece.run.partition in kept)
         consumer.assign(list(self._partitions))
-        self._learn_leaders()
         for partition in moved:
             consumer.seek(TopicPartition(*partition), positions[partition])
         self._positions = dict(positions)
+        self._learn_leaders()
 
     def poll(self, seconds: float, limit: int) -> Batch:
         if not self._partitions:
             time.sleep(min(seconds, POLL_SECONDS))
             return Batch()
-        moved = {} if self._fetched else self._fetch(int(min(seconds, POLL_SECONDS) * 1000))
+        if not self._fetched:
+            self._fetch(int(min(seconds, POLL_SECONDS) * 1000))
         runs: list[Run] = []
+        moved: dict[Partition, int] = {}
         while self._fetched and limit > 0:
-            run, end = self._fetched.popleft()
-            if len(run) > limit:
-                self._fetched.appendleft((run.part(limit, len(run)), end))
-                run = run.part(0, limit)
-                end = run.next_offsets[-1]
-            runs.append(run)
+            (run, end), start = self._fetched.popleft()
+            stop = min(start + limit, len(run))
+            if stop < len(run):
+                self._fetched.appendleft((Piece(run, end), stop))
+                end = run.next_offsets[stop - 1]
+            if stop > start:
+                runs.append(run.part(start, stop))
             moved[run.partition] = end
-            limit -= len(run)
+            limit -= stop - start
         self._positions |= moved
         return Batch(runs, moved)
 
@@ -119,26 +120,17 @@ class Reader:
             if new:
                 self._open().end_offsets(new, timeout_ms=LEADERS_MS)
                 self._led |= {tp.topic for tp in new}
-        except KafkaError as exc:  # the broker is away: nobody else answers either
+        except (KafkaError, KeyError) as exc:  # the broker is away, or one of the partitions has no leader
             log.debug("reader.leaders_unknown", error=exc)
 
-    def _fetch(self, timeout_ms: int) -> dict[Partition, int]:
-        """Take what the client has. Return the positions that changed without a record: behind aborted and such."""
+    def _fetch(self, timeout_ms: int) -> None:
+        """Take what the client has. Its positions are not asked for: that would start questions of its own."""
         try:
             polled = self._open().poll(timeout_ms=timeout_ms, max_records=ALL)
         except Exception as exc:
             self._explain(exc)
-            return {}
-        now = time.monotonic()
-        everywhere = not polled or now >= self._next_look
-        if everywhere:
-            self._next_look = now + LOOK_SECONDS
-        ends = {tp: self._open().position(tp, timeout_ms=0) for tp in (self._partitions if everywhere else polled)}
-        for tp, runs in polled.items():
-            self._fetched += [(run, run.next_offsets[-1]) for run in runs[:-1]]
-            self._fetched.append((runs[-1], ends.pop(tp) or runs[-1].next_offsets[-1]))
-        moved = {self._partitions[tp]: end for tp, end in ends.items()}
-        return {p: end for p, end in moved.items() if end is not None and end != self._positions[p]}
+        else:
+            self._fetched.extend((piece, 0) for pieces in polled.values() for piece in pieces)
 
     def _explain(self, exc: Exception) -> None:
         """Raise what the engine can act on; return if the broker is only away."""
@@ -173,6 +165,6 @@ def _reader_settings(kafka: KafkaConfig, event_bytes: int) -> dict[str, object]:
         "max_partition_fetch_bytes": max(FETCHED_BYTES, event_bytes),
         "fetch_max_bytes": max(FETCHED_BYTES, event_bytes),
         "fetch_max_wait_ms": 100,  # a jump waits for the fetch under way
-        "retry_backoff_ms": 10,  # so long it sleeps where it has nothing to wait for; its loop stands still meanwhile
+        "retry_backoff_ms": 25,  # so long it sleeps where it has nothing to wait for; its loop stands still meanwhile
     }
     return settings(kafka, "reader") | own
