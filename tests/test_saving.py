@@ -3,11 +3,13 @@
 import gc
 import itertools
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from streamnb import MultinomialNB
+from streamnb import MultinomialNB, saving
 from streamnb.cli.wiring import store_of
 from streamnb.config import load, quick_form
 from streamnb.engine import Engine
@@ -44,11 +46,21 @@ class Polls(FilesTransport):
         return super().poll(seconds, limit)
 
 
+class WaitsForEach(ThreadPoolExecutor):
+    """Has the loop wait for what it gives away, so that a save takes as many of its passes each time."""
+
+    def submit(self, *call: Any, **options: Any) -> Future[Any]:
+        future = super().submit(*call, **options)
+        future.exception()
+        return future
+
+
 def test_a_snapshot_that_is_copied_while_events_are_learned_holds_those_below_its_offsets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(copying, "PIECE", 1)
     monkeypatch.setattr(copying, "PIECE_BYTES", 1)
+    monkeypatch.setattr(saving, "ThreadPoolExecutor", WaitsForEach)
     (tmp_path / "events.jsonl").write_text("".join(LINES))
     (tmp_path / "config.yaml").write_text(CONFIG.format(folder=tmp_path))
     config = load(tmp_path / "config.yaml", {}, quick_form(str(tmp_path / "events.jsonl"), str(tmp_path / "answers")))
