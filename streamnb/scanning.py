@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from streamnb.learners.kernels.jit import inlined, jit
-from streamnb.learners.kernels.types import Floats, Ints
+from streamnb.learners.kernels.types import Bytes, Floats, Ints
 
-Bytes = NDArray[np.uint8]
 Words = NDArray[np.uint64]
 
 NUMBER, NAME = 0, 1

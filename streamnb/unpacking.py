@@ -3,12 +3,10 @@
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from streamnb.learners.kernels.jit import inlined, jit
-from streamnb.slices import NULL, Ints
-
-Bytes = NDArray[np.uint8]
+from streamnb.learners.kernels.types import Bytes, Ints
+from streamnb.slices import NULL
 
 OFFSET, TIMESTAMP, KEY, VALUE, HEADERS, N_HEADERS = 0, 1, 2, 4, 6, 7
 N_COLUMNS = 8

@@ -1,4 +1,4 @@
-"""The two array types that every kernel takes, always C-contiguous."""
+"""The array types that kernels take, always C-contiguous."""
 
 from typing import Any
 
@@ -7,4 +7,5 @@ import numpy.typing as npt
 
 Floats = np.ndarray[Any, np.dtype[np.float64]]
 Ints = np.ndarray[Any, np.dtype[np.int64]]
+Bytes = np.ndarray[Any, np.dtype[np.uint8]]
 Array = npt.NDArray[Any]

@@ -17,6 +17,7 @@ from streamnb.errors import BrokerUnreachable, ConfigError, IoError, LostEvents,
 from streamnb.transport import Batch, Extent, Headers, Partition, Run
 from streamnb.transport.confluent.clients import made, settings
 from streamnb.transport.confluent.failures import NOT_ALLOWED, error_of
+from streamnb.transport.kafka.client import next_offsets
 from streamnb.transport.kafka.outcomes import lost_events
 from streamnb.transport.kafka_python.reader import Reader as SlowReader
 
@@ -231,7 +232,7 @@ def _run(partition: Partition, messages: Sequence[Any], headers: Sequence[Header
     return Run(
         partition,
         offsets=offsets,
-        next_offsets=range(first + 1, last + 2) if isinstance(offsets, range) else [at + 1 for at in offsets],
+        next_offsets=next_offsets(offsets),
         timestamps=[milliseconds / 1000 if kind else None for kind, milliseconds in map(TIMESTAMP, messages)],
         keys=list(map(KEY, messages)),
         values=list(map(VALUE, messages)),

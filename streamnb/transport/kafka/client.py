@@ -27,6 +27,13 @@ class Failure(Exception):
         self.kind, self.index = kind, index
 
 
+def next_offsets(offsets: Sequence[int]) -> Sequence[int]:
+    """Return where reading goes on behind the records of these offsets, a range for a range."""
+    if isinstance(offsets, range):
+        return range(offsets.start + 1, offsets.stop + 1)
+    return [offset + 1 for offset in offsets]
+
+
 class Commit(NamedTuple):
     """What one publish moves: records, and offsets under the token of a duty."""
 

@@ -15,6 +15,7 @@ from kafka.record.memory_records import MemoryRecords
 
 from streamnb.slices import GUARD, Ints, Slices
 from streamnb.transport import Headers, Partition, Run
+from streamnb.transport.kafka.client import next_offsets
 from streamnb.unpacking import (
     CONTENT,
     HEADERS,
@@ -26,7 +27,6 @@ from streamnb.unpacking import (
     OFFSET,
     TIMESTAMP,
     VALUE,
-    Bytes,
     unpack,
     unpack_headers,
 )
@@ -135,8 +135,7 @@ def unpacked(partition: Partition, batches: Sequence[Any]) -> tuple[Run, int]:
     sizes = np.array(list(map(len, bodies)))
     counts = np.clip([batch.records_count for batch in batches], 0, sizes + 1)
     columns = np.empty((N_COLUMNS, counts.sum()), np.int64)
-    letters = np.frombuffer(text, np.uint8)
-    n_whole = unpack(letters, np.cumsum(sizes), counts, columns)
+    n_whole = unpack(np.frombuffer(text, np.uint8), np.cumsum(sizes), counts, columns)
     counts = counts[:n_whole]
     columns = columns[:, : counts.sum()]
     bases = np.array([(b.base_offset, b.first_timestamp, b.max_timestamp, b.timestamp_type) for b in batches[:n_whole]])
@@ -147,7 +146,7 @@ def unpacked(partition: Partition, batches: Sequence[Any]) -> tuple[Run, int]:
         np.where(by_broker, latest, first + columns[TIMESTAMP]),
         keys=Slices(text, *columns[KEY : KEY + 2]),
         values=Slices(text, *columns[VALUE : VALUE + 2]),
-        headers=_headers(text, letters, columns),
+        headers=_headers(text, columns),
     )
     return run, n_whole
 
@@ -159,8 +158,7 @@ def _run(partition: Partition, offsets: Ints, milliseconds: Ints, **columns: Any
     seconds: list[float | None] = (milliseconds / 1000).tolist()
     for i in np.flatnonzero(milliseconds < 0).tolist():
         seconds[i] = None
-    next_offsets = range(at.start + 1, at.stop + 1) if isinstance(at, range) else [offset + 1 for offset in at]
-    return Run(partition, offsets=at, next_offsets=next_offsets, timestamps=seconds, **columns)
+    return Run(partition, offsets=at, next_offsets=next_offsets(at), timestamps=seconds, **columns)
 
 
 def _early(partition: Partition, batch: Any) -> Run:
@@ -176,12 +174,12 @@ def _early(partition: Partition, batch: Any) -> Run:
     )
 
 
-def _headers(text: bytes, letters: Bytes, columns: Ints) -> list[Headers]:
+def _headers(text: bytes, columns: Ints) -> list[Headers]:
     counts = columns[N_HEADERS]
     if not counts.any():
         return [()] * len(counts)
     spans = np.empty((N_SPANS, counts.sum()), np.int64)
-    unpack_headers(letters, columns[HEADERS], counts, spans)
+    unpack_headers(np.frombuffer(text, np.uint8), columns[HEADERS], counts, spans)
     names, contents = Slices(text, *spans[NAME : NAME + 2]), Slices(text, *spans[CONTENT : CONTENT + 2])
     pairs = zip(map(_name, names), contents, strict=True)
     return [tuple(islice(pairs, count)) for count in counts.tolist()]

@@ -62,7 +62,6 @@ class Reader:
 
     def start(self) -> None:
         warm_up()
-        self._led = set()
         self._consumer = connected(self._made, self._kafka.bootstrap_servers, self._kafka.start_timeout)
 
     def read(self, positions: Mapping[Partition, int]) -> None:
